@@ -1,0 +1,83 @@
+"""Fixtures for all tests: a segment directory and a name of their own, children that are always reaped."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import leaks
+from tests.support.processes import Child
+
+_numbers = itertools.count()
+
+Spawn = Callable[..., Child]
+
+
+def pytest_configure() -> None:
+    leaks.adopt_orphans()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a test that leaves a child, a thread, an open segment, or a file in the default directory."""
+    prefix = f"t{os.getpid()}-"
+    before = leaks.everything(prefix)
+    yield
+    left = leaks.left_behind(before, prefix)
+    assert not left, f"left behind: {sorted(left)}"
+
+
+@pytest.fixture
+def name() -> str:
+    """A segment name that no other test, in no other process, uses."""
+    return f"t{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def segment_dir() -> Iterator[Path]:
+    """A directory of mode 0700 for ``directory=``, on shared memory as in production."""
+    path = Path(tempfile.mkdtemp(prefix="hardcap-test-", dir="/dev/shm"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Start children: ``spawn(flags=..., prefix=..., env=..., noisy=...)``, killed and reaped in the end.
+
+    A child that wrote to stderr fails the test, unless started with ``noisy=True``.
+    """
+    quiet: list[Child] = []
+    with contextlib.ExitStack() as stack:
+
+        def start(*, noisy: bool = False, **options: Any) -> Child:
+            child = Child(**options)
+            stack.callback(child.close)
+            if not noisy:
+                quiet.append(child)
+            return child
+
+        yield start
+        for child in quiet:
+            assert child.stderr == ""
+
+
+@pytest.fixture
+def attached(spawn: Spawn, name: str, segment_dir: Path) -> Spawn:
+    """Start children with ``limiter`` open on this test's segment: ``attached(limit=8, mode="strict")``."""
+
+    def start(*, options: dict[str, Any] | None = None, **settings: Any) -> Child:
+        child = spawn(**(options or {}))
+        code = "import hardcap, os\nlimiter = hardcap.open(name, directory=directory, **settings)"
+        child.run(code, name=name, directory=os.fspath(segment_dir), settings=settings)
+        return child
+
+    return start
