@@ -1,0 +1,41 @@
+"""Where results go, and what a benchmark says when it cannot run here."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+
+class Unusable(Exception):
+    """The benchmark cannot run here. The text is one line; the exit status is 2."""
+
+
+def json_destination(path: str) -> Path:
+    """The real path to write to; ``Unusable`` unless a file can be made there. Asked before any work is done."""
+    destination = Path(os.path.realpath(path))
+    try:
+        if destination.exists() and not stat.S_ISREG(destination.stat().st_mode):
+            raise Unusable(f"cannot write '{path}': it is not a regular file")
+        probe = _beside(destination)
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except (OSError, ValueError) as error:
+        raise Unusable(f"cannot write '{path}': {getattr(error, 'strerror', None) or error}") from error
+    return destination
+
+
+def write_json(destination: Path, results: Mapping[str, object]) -> None:
+    """Write all of it or nothing: a reader never sees half a file."""
+    draft = _beside(destination)
+    try:
+        draft.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        draft.replace(destination)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _beside(destination: Path) -> Path:
+    return destination.with_name(f".{destination.name}.{os.getpid()}.tmp")
