@@ -1,0 +1,113 @@
+"""`MiddlewareSettings`: arguments, environment, file."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import pickle
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from hardcap.config import MiddlewareSettings
+from tests.support.settings import env, refusal, toml
+
+
+def test_a_middleware_refuses_at_once_with_503() -> None:
+    settings = MiddlewareSettings.from_env({})
+    assert settings == MiddlewareSettings()
+    assert (settings.timeout, settings.status, settings.retry_after) == (0.0, 503, 1.0)
+    assert settings.exempt == ("/health", "/healthz", "/livez", "/readyz", "/metrics")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "normal"),
+    [
+        ("timeout", 0, 0.0),
+        ("timeout", 2.5, 2.5),
+        ("status", 429, 429),
+        ("status", HTTPStatus.SERVICE_UNAVAILABLE, 503),
+        ("retry_after", 3, 3.0),
+        ("exempt", (), ()),
+        ("exempt", ["/a", "/a b"], ("/a", "/a b")),
+    ],
+)
+def test_a_middleware_setting_is_taken(key: str, value: object, normal: object) -> None:
+    taken = getattr(MiddlewareSettings(**{key: value}), key)  # type: ignore[arg-type]
+    assert taken == normal
+    assert type(taken) is type(normal)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(
+            (key, value)
+            for key in ["timeout", "retry_after"]
+            for value in [-0.1, -1, math.nan, math.inf, 10**400, True, "1", None, 1j]
+        ),
+        *(("status", value) for value in [200, 500, 504, 503.0, "503", True, None]),
+        *(("exempt", value) for value in ["/health", b"/health", None, 3, {"/a": 1}]),
+    ],
+)
+def test_a_wrong_middleware_setting_is_refused(key: str, value: object) -> None:
+    error = refusal(MiddlewareSettings, **{key: value})
+    assert (error.key, error.value) == (key, value)
+
+
+@pytest.mark.parametrize("path", ["", "health", " /health", "/health\n", 3, b"/health", None])
+def test_a_wrong_exempt_path_is_named(path: object) -> None:
+    error = refusal(MiddlewareSettings, exempt=["/ok", path])
+    assert (error.key, error.value) == ("path in exempt", path)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "key", "value"),
+    [
+        ("TIMEOUT", "2", "timeout", 2.0),
+        ("TIMEOUT", "0.25", "timeout", 0.25),
+        ("STATUS", "429", "status", 429),
+        ("RETRY_AFTER", "0", "retry_after", 0.0),
+        ("EXEMPT", "/ping", "exempt", ("/ping",)),
+        ("EXEMPT", "/ping,/pong", "exempt", ("/ping", "/pong")),
+    ],
+)
+def test_a_middleware_variable_is_read(variable: str, text: str, key: str, value: object) -> None:
+    assert getattr(MiddlewareSettings.from_env(env(**{variable: text})), key) == value
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "key"),
+    [
+        *(
+            (variable, text, f"HARDCAP_{variable}")
+            for variable in ["TIMEOUT", "RETRY_AFTER"]
+            for text in ["-1", "+1", "nan", "inf", "1_0", " 1", "1s", ".5", "1.", "1e3", "٣", "1\n", "9" * 400]
+        ),
+        *(("STATUS", text, "HARDCAP_STATUS") for text in ["200", "5_03", "503.0", "busy"]),
+        *(("EXEMPT", text, "path in HARDCAP_EXEMPT") for text in ["health", "/a,", "/a, /b", ",", "/a\n"]),
+    ],
+)
+def test_a_middleware_variable_that_does_not_parse_is_named(variable: str, text: str, key: str) -> None:
+    assert refusal(MiddlewareSettings.from_env, env(**{variable: text})).key == key
+
+
+def test_a_middleware_reads_the_same_file(tmp_path: Path) -> None:
+    text = '[hardcap]\nname = "web"\ntimeout = 1\nstatus = 429\nretry_after = 0.5\nexempt = ["/ping", "/a,b"]'
+    path = str(toml(tmp_path, text))
+    settings = MiddlewareSettings.from_env(env(CONFIG=path, STATUS="503"))
+    assert settings == MiddlewareSettings(timeout=1.0, status=503, retry_after=0.5, exempt=("/ping", "/a,b"))
+
+
+def test_a_wrong_middleware_setting_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
+    path = toml(tmp_path, "[hardcap]\nstatus = 200")
+    assert refusal(MiddlewareSettings.from_env, env(CONFIG=str(path))).key == f"status in '{path}'"
+
+
+@pytest.mark.parametrize("settings", [MiddlewareSettings(), MiddlewareSettings(timeout=1, exempt=("/a",))])
+def test_middleware_settings_are_plain_values(settings: MiddlewareSettings) -> None:
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert dataclasses.replace(settings) == settings
+    assert hash(settings) == hash(copy.deepcopy(settings))
