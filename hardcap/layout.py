@@ -95,6 +95,21 @@ def slot(index: int) -> int:
     return (SLOTS_OFFSET + index * SLOT_BYTES) // WORD
 
 
+def global_word(index: int) -> int:
+    """Word number of the global word of resource ``index``."""
+    return resource(index) + R_GLOBAL
+
+
+def limit_word(index: int) -> int:
+    """Word number of the limit in force of resource ``index``."""
+    return resource(index) + R_LIMIT
+
+
+def slot_word(slot_index: int, index: int) -> int:
+    """Word number of the slot word of resource ``index`` in slot ``slot_index``."""
+    return slot(slot_index) + S_WORDS + index
+
+
 def low(word: int) -> int:
     """The low half: ``count`` of a global word, ``held`` of a slot word, the state of a state word."""
     return word & LOW

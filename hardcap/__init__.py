@@ -1,0 +1,133 @@
+"""One shared cap on what is in flight, for services that run as several processes on one host.
+
+    limiter = hardcap.open("inference", limit=10)
+    with limiter.admit():
+        handle()
+
+Layers, lowest first; a module imports only from those above it in this table:
+
+    errors       what can go wrong, one tree
+    layout       the byte map of a segment
+    settings     what each setting may be
+    config       Config: arguments, environment, TOML
+    words        64-bit words: the seam, and the only import of atomics
+    locks        kernel locks, and the descriptors that carry them
+    directory    the directory of segments, its lock, and what stands under a name
+    segment      files: build, publish, attach, check, replace, unlink
+    recovery     sweep, return and settle
+    ownership    who owns a slot
+    admission    what both modes share
+    strict       reserve and release by compare-and-swap
+    approximate  reserve and release by the sum of the slots
+    snapshot     the read-only view
+    permit       what one reservation took
+    limiter      Limiter: refusals, forks, the end
+    asgi         the middleware for ASGI servers
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from hardcap import segment as _segment
+from hardcap import snapshot as _snapshot
+from hardcap.config import Config, Mode
+from hardcap.errors import (
+    BackendUnavailable,
+    CapExceeded,
+    ConfigError,
+    HardcapError,
+    LayoutMismatch,
+    ModeMismatch,
+    ReleaseError,
+    SegmentClosed,
+    SegmentError,
+    SegmentRetired,
+    SlotsExhausted,
+)
+from hardcap.limiter import BACKEND, Limiter
+from hardcap.permit import Permit
+from hardcap.snapshot import ProcessSnapshot, ResourceSnapshot, Snapshot, Totals
+
+__all__ = [
+    "BackendUnavailable",
+    "CapExceeded",
+    "Config",
+    "ConfigError",
+    "HardcapError",
+    "LayoutMismatch",
+    "Limiter",
+    "Mode",
+    "ModeMismatch",
+    "Permit",
+    "ProcessSnapshot",
+    "ReleaseError",
+    "ResourceSnapshot",
+    "SegmentClosed",
+    "SegmentError",
+    "SegmentRetired",
+    "SlotsExhausted",
+    "Snapshot",
+    "Totals",
+    "inspect",
+    "open",
+    "unlink",
+]
+
+
+def open(
+    name_or_config: str | Config,
+    /,
+    *,
+    limit: int | None = None,
+    limits: Mapping[str, int] | None = None,
+    mode: Mode | str | None = None,
+    max_processes: int | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    permissions: int | None = None,
+    backend: str | None = None,
+    enforce: bool | None = None,
+) -> Limiter:
+    """Attach to the segment of that name, or build it, and claim a slot in it.
+
+    ``limit=n`` stands for ``limits={"requests": n}``, in units. Strict mode (the default) never has more than the limit
+    in flight; approximate mode at most ``limit + (W - 1) * a``, with W attached limiters and a the largest amount
+    reserved at once. Without limit or mode it attaches to what is there; :class:`ConfigError` where nothing is.
+
+    Raises :class:`ConfigError` before any file is touched, and :class:`SegmentError`, whose text names the file, what
+    was found and what was expected: a process that cannot attach never serves uncapped.
+    """
+    settings = {
+        "limit": limit,
+        "limits": limits,
+        "mode": mode,
+        "max_processes": max_processes,
+        "directory": directory,
+        "permissions": permissions,
+        "backend": backend,
+        "enforce": enforce,
+    }
+    if not isinstance(name_or_config, Config):
+        return Limiter(Config(name_or_config, **settings))  # type: ignore[arg-type]
+    given = [key for key, value in settings.items() if value is not None]
+    if given:
+        raise ConfigError(given[0], settings[given[0]], "nothing beside a Config, which holds all settings")
+    return Limiter(name_or_config)
+
+
+def inspect(name: str, directory: str | os.PathLike[str] | None = None) -> Snapshot:
+    """Read a segment without attaching to it. Raises :class:`SegmentError` where there is none."""
+    Config(name, directory=directory)
+    with _segment.viewing(name, directory) as segment:
+        return _snapshot.read(segment, BACKEND)
+
+
+def unlink(name: str, directory: str | os.PathLike[str] | None = None, force: bool = False) -> None:
+    """Remove a segment. :class:`SegmentError` where there is none, or while somebody is attached.
+
+    With ``force`` it is retired under its users: their next refusal raises :class:`SegmentRetired`, and until the last
+    of them has let go, the old cap and a new one of that name both admit.
+    """
+    Config(name, directory=directory)
+    _segment.unlink(name, directory, force=force)

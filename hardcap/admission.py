@@ -1,0 +1,135 @@
+"""What both modes share: the process-local section around an operation on the slot, and the totals.
+
+A process's slot has many writers: threads, signal handlers, finalizers that give a forgotten permit back in the
+middle of a reservation. The section is re-entrant, so that none of them can deadlock; a mode says what it does when
+it is entered again. Closing while somebody is inside leaves the clearing up to the last one out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from hardcap import layout
+from hardcap.errors import ReleaseError
+from hardcap.segment import Segment, closed
+
+ADMITTED: Final = -1
+
+Wanted = tuple[tuple[int, int], ...]  # (resource index, units), each positive, each resource once
+
+
+class Admission:
+    """Reserve and release on one slot of one segment, by one of the two modes."""
+
+    def __init__(self, segment: Segment, slot: int) -> None:
+        resources = range(len(segment.shape.resources))
+        block = layout.slot(slot)
+        self.segment = segment
+        self.slot = slot
+        self.closed = False
+        self._words = segment.words
+        self._lock = threading.RLock()
+        self._depth = 0  # operations entered and not left: one thread's, nested
+        self._visitors = 0  # threads inside something slower, which need the memory mapped
+        self._last_out: Callable[[], None] | None = None
+        self._permits: OrderedDict[int, int] = OrderedDict()  # id of each permit out: Unix nanoseconds
+        self._oldest_shown = 0
+        self._limits = [layout.limit_word(index) for index in resources]
+        self._own = [layout.slot_word(slot, index) for index in resources]
+        self._refused = [block + layout.S_REFUSED + index for index in resources]
+        self._admitted = block + layout.S_ADMITTED
+        self._released = block + layout.S_RELEASED
+
+    def reserve(self, wanted: Wanted, headroom: int) -> int:
+        """``ADMITTED``, or the index of the resource that has no room: then nothing is taken."""
+        raise NotImplementedError
+
+    def release(self, wanted: Wanted) -> None:
+        """Give back. :class:`ReleaseError` if this slot holds less: then nothing is given back."""
+        raise NotImplementedError
+
+    def refuse(self, index: int) -> None:
+        """Count one call refused by that resource."""
+        raise NotImplementedError
+
+    def held(self, index: int) -> int:
+        """Units of that resource that this slot holds. For visitors."""
+        return layout.low(self._words.load(self._own[index]))
+
+    def give_back_all(self) -> None:
+        """Release whatever is held, when nobody is inside: the end of this owner."""
+        raise NotImplementedError
+
+    def holding(self) -> Wanted:
+        """All that this slot holds."""
+        return tuple((index, units) for index in range(len(self._own)) if (units := self.held(index)))
+
+    def permit_out(self, permit: int, at: int) -> None:
+        """Note that a permit was given out, so that a forgotten one can be found."""
+        with self._lock:
+            self._permits[permit] = at
+            self._show_oldest()
+
+    def permit_back(self, permit: int) -> None:
+        """Note that it came back."""
+        with self._lock:
+            self._permits.pop(permit, None)
+            self._show_oldest()
+
+    def close(self, clear_up: Callable[[], None]) -> None:
+        """Let nobody in any more; ``clear_up`` runs when nobody is inside."""
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+            self._last_out = clear_up
+            if not self._depth:
+                self._leave()
+
+    @contextlib.contextmanager
+    def visit(self) -> Iterator[None]:
+        """Keep the memory mapped for the length of the block, without keeping anybody out."""
+        with self._lock:
+            self._check_open()
+            self._visitors += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._visitors -= 1
+                if not self._depth:
+                    self._leave()
+
+    def disown(self) -> None:
+        """In a forked child: the slot is the parent's. No lock is waited for: its holder may not be there."""
+        self.closed = True
+        self._lock = threading.RLock()
+
+    def _show_oldest(self) -> None:
+        """Look again after each store: a signal handler may have changed what is oldest meanwhile."""
+        while not self.closed:
+            try:
+                oldest = next(iter(self._permits.values()), 0)
+            except RuntimeError:  # changed by a signal handler between iter and next
+                continue
+            if oldest == self._oldest_shown:
+                return
+            self._oldest_shown = oldest
+            self._words.store(layout.slot(self.slot) + layout.S_OLDEST_PERMIT, oldest)
+
+    def _leave(self) -> None:
+        """On the way out, once nobody is inside: what close has left to do."""
+        if self._last_out is not None and not self._visitors:
+            clear_up, self._last_out = self._last_out, None
+            clear_up()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise closed(self.segment.path)
+
+    def _too_much(self, index: int, units: int) -> ReleaseError:
+        return ReleaseError(self.segment.name, self.segment.shape.resources[index], self.held(index), units)

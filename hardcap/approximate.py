@@ -1,0 +1,143 @@
+"""Approximate: the sum of the slots decides; no atomic read-modify-write on the way in or out.
+
+    reserve(a)                                      release(a)
+      load limit; sum held over the slots             own: held -= a   (refuse if held < a)
+      sum + a > limit: refuse
+      own: held += a
+
+Tolerated race: two processes may both scan before either writes. In flight at once is at most
+``limit + (W - 1) * a``, with W attached limiters and a the largest amount reserved at once: each other process has at
+most one reservation between its scan and its write.
+
+The process-local lock sees to that "at most one", and its release makes a write visible before this process's next
+scan. Entered again by a signal handler or a finalizer, a release is queued and applied on the way out, and a
+reservation is refused: a second one between scan and write would break the bound.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from hardcap import layout
+from hardcap.admission import ADMITTED, Admission, Wanted
+from hardcap.layout import MAX_LIMIT, SLOT_BYTES, WORD
+from hardcap.segment import Segment
+
+
+class Approximate(Admission):
+    """Reserve and release by a scan of the slots and a plain store to one's own."""
+
+    def __init__(self, segment: Segment, slot: int) -> None:
+        super().__init__(segment, slot)
+        self._high_water = 0
+        self._columns = [segment.words.column(0, 0, 1) for _ in segment.shape.resources]
+        self._queued: deque[_Change] = deque()
+
+    def reserve(self, wanted: Wanted, headroom: int) -> int:
+        with self._lock:
+            if self._depth or self.closed:
+                self._check_open()
+                return wanted[0][0]
+            self._depth = 1
+            try:
+                words = self._words
+                if words.load(layout.H_HIGH_WATER) != self._high_water:
+                    self._see_new_slots()
+                for index, units in wanted:
+                    limit = words.load(self._limits[index])
+                    if not sum(self._columns[index]) + units + headroom <= limit <= MAX_LIMIT:
+                        return index
+                for index, units in wanted:
+                    held = words.load(self._own[index]) + units
+                    words.store(self._own[index], held)
+                calls = words.load(self._admitted) + 1
+                words.store(self._admitted, calls)
+                return ADMITTED
+            finally:
+                self._depth = 0
+                if self._queued or self._last_out:
+                    self._leave()
+
+    def release(self, wanted: Wanted) -> None:
+        with self._lock:
+            if self._depth or self.closed:
+                self._check_open()
+                self._queue_release(wanted)
+                return
+            self._depth = 1
+            try:
+                words = self._words
+                for index, units in wanted:
+                    if words.load(self._own[index]) < units:
+                        raise self._too_much(index, units)
+                for index, units in wanted:
+                    held = words.load(self._own[index]) - units
+                    words.store(self._own[index], held)
+                calls = words.load(self._released) + 1
+                words.store(self._released, calls)
+            finally:
+                self._depth = 0
+                if self._queued or self._last_out:
+                    self._leave()
+
+    def refuse(self, index: int) -> None:
+        with self._lock:
+            if not self.closed:
+                self._queued.append(_Change(self._refused[index], 1))
+                if not self._depth:
+                    self._leave()
+
+    def held(self, index: int) -> int:
+        with self._lock:
+            own = self._own[index]
+            held = self._words.load(own)
+            for change in tuple(self._queued):
+                if change.word == own:
+                    held = (held if change.before is None else change.before) + change.units
+            return held
+
+    def give_back_all(self) -> None:
+        for index, _ in self.holding():
+            self._words.store(self._own[index], 0)
+        self._columns = []  # they keep the segment mapped
+
+    def _see_new_slots(self) -> None:
+        count, step = self.segment.high_water(), SLOT_BYTES // WORD
+        firsts = [layout.slot_word(0, index) for index in range(len(self._own))]
+        self._columns = [self._words.column(first, count, step) for first in firsts]
+        self._high_water = count
+
+    def _queue_release(self, wanted: Wanted) -> None:
+        for index, units in wanted:
+            if self.held(index) < units:
+                raise self._too_much(index, units)
+        self._queued.extend([_Change(self._own[index], -units) for index, units in wanted])
+        self._queued.append(_Change(self._released, 1))
+
+    def _leave(self) -> None:
+        self._apply_queue()
+        super()._leave()
+
+    def _apply_queue(self) -> None:
+        """Whoever enters while this runs queues too, so that no store is lost; the last look finds nothing."""
+        while self._queued:
+            self._depth = 1
+            try:
+                while self._queued:
+                    change = self._queued[0]
+                    change.before = self._words.load(change.word)
+                    after = change.before + change.units
+                    self._words.store(change.word, after)
+                    self._queued.popleft()
+            finally:
+                self._depth = 0
+
+
+@dataclass(slots=True)
+class _Change:
+    """Something to add to a word of ours; once it is being applied, ``before`` tells what the word was."""
+
+    word: int
+    units: int
+    before: int | None = None

@@ -1,0 +1,108 @@
+"""Kernel locks on bytes of a file, and the descriptors that carry them.
+
+An open-file-description lock (fcntl(2), ``F_OFD_SETLK``) belongs to an open file description: it is gone once the
+last descriptor of it is closed, whatever the manner in which the process went. So it proves death, and a copy of the
+descriptor in a forked child would keep a dead parent alive: every descriptor opened here is closed in the child
+before any other code of the child runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import threading
+from collections.abc import Iterator
+from errno import EACCES, EAGAIN
+
+_Identity = tuple[int, int]
+
+_descriptors: dict[int, _Identity] = {}
+_guard = threading.RLock()
+
+
+def identity(descriptor: int) -> _Identity:
+    """Device and inode of an open file."""
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+def open_description(path: str, flags: int, *, dir_fd: int | None = None) -> int:
+    """A new open file description that no forked child keeps. Raises ``OSError``."""
+    with _guard:  # no fork between the opening and the entry in the list
+        descriptor = os.open(path, flags | os.O_CLOEXEC, dir_fd=dir_fd)
+        _descriptors[descriptor] = identity(descriptor)
+    return descriptor
+
+
+def reopen(descriptor: int, flags: int = os.O_RDWR) -> int:
+    """A second, independent description of the same inode, also when the file has no name (any more)."""
+    return open_description(f"/proc/self/fd/{descriptor}", flags | os.O_NONBLOCK)
+
+
+def is_ours(descriptor: int) -> bool:
+    """Whether the descriptor still is the file it was opened as: somebody may have closed it behind our back."""
+    with contextlib.suppress(OSError):
+        return _descriptors.get(descriptor) == identity(descriptor)
+    return False
+
+
+def close(descriptor: int) -> None:
+    """Close it, and drop its locks, unless it is not ours any more."""
+    with _guard:
+        ours = is_ours(descriptor)
+        _descriptors.pop(descriptor, None)
+        if ours:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def second_description(descriptor: int) -> Iterator[int]:
+    """A description of one's own for the length of the block; its locks are gone at the end."""
+    second = reopen(descriptor)
+    try:
+        yield second
+    finally:
+        close(second)
+
+
+def _flock_record(kind: int, byte: int) -> bytes:
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, byte, 1, 0)
+
+
+def take(descriptor: int, byte: int, kind: int = fcntl.F_WRLCK) -> bool:
+    """Lock one byte if it is free, without waiting."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock_record(kind, byte))
+    except OSError as error:
+        if error.errno in (EAGAIN, EACCES):
+            return False
+        raise
+    return True
+
+
+def drop(descriptor: int, byte: int) -> None:
+    """Unlock one byte."""
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock_record(fcntl.F_UNLCK, byte))
+
+
+def is_taken(descriptor: int, byte: int) -> bool:
+    """Whether another description holds a lock on that byte. Takes nothing; a read-only descriptor will do."""
+    answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _flock_record(fcntl.F_WRLCK, byte))
+    return bool(struct.unpack("hhqqi4x", answer)[0] != fcntl.F_UNLCK)
+
+
+def _close_inherited() -> None:
+    global _guard
+    for descriptor in list(_descriptors):
+        close(descriptor)
+    _guard = threading.RLock()
+
+
+# The guard is looked up at each fork: a child makes it anew.
+os.register_at_fork(
+    before=lambda: _guard.acquire(),
+    after_in_parent=lambda: _guard.release(),
+    after_in_child=_close_inherited,
+)

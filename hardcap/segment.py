@@ -1,0 +1,367 @@
+"""Segments as files: build, publish, attach, check, replace, unlink.
+
+All of it happens under the directory's lock. A segment is complete before it has a name, and nothing is ever
+initialised again in place: a segment that nobody attends any more is replaced by a new file, never reused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import logging
+import mmap
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hardcap import layout, locks
+from hardcap.config import Config, Mode
+from hardcap.directory import OWNER_ONLY, Directory, failure
+from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClosed, SegmentError, SegmentRetired
+from hardcap.words import AtomicWords, PlainWords, require_atomics, words_of
+
+log = logging.getLogger("hardcap")
+
+_MODES = {1: Mode.strict, 2: Mode.approximate}
+_MODE_NUMBERS = {mode: number for number, mode in _MODES.items()}
+_RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
+_ANY_MODE = 0o777
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What cannot change while a segment lives: the mode, the resources in order, the number of slots."""
+
+    mode: Mode
+    resources: tuple[str, ...]
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header of a segment of this layout version, checked."""
+
+    shape: Shape
+    configured: tuple[int, ...]
+    retired: bool
+
+
+class Segment:
+    """One mapped segment, attended: ``lock`` is the descriptor whose locks say so, never the mapped one."""
+
+    def __init__(self, path: str, shape: Shape, lock: int, memory: mmap.mmap) -> None:
+        self.path = path
+        self.name = os.path.basename(path)
+        self.shape = shape
+        self.lock = lock
+        self.words = AtomicWords(memory) if shape.mode is Mode.strict else PlainWords(memory)
+        self._memory = memory
+
+    def check_lock(self) -> None:
+        """Raise unless the kernel still knows us as attached: somebody may have closed all descriptors."""
+        if not locks.is_ours(self.lock):
+            remedy = "do not close descriptors you did not open; open the limiter after daemonizing"
+            raise SegmentError(self.path, "the descriptor of its locks closed by other code", "it open", remedy)
+
+    def check_in_use(self) -> None:
+        """Raise if it was retired by ``unlink --force``."""
+        if self.words.load(layout.H_RETIRED):
+            raise SegmentRetired(self.path, "it retired by unlink --force", "a segment in use", "open the name again")
+
+    def high_water(self) -> int:
+        """Number of slots ever used. Every scan reads it after the global word. [H1]"""
+        # [H1] scan: the global word is loaded before the high-water mark.
+        #   pairs: [H1] in ownership.claim, where the mark is raised before the first announcement
+        #   else:  an owner that came in between is neither summed nor betrayed by the version.
+        count = self.words.load(layout.H_HIGH_WATER)
+        if count > self.shape.slots:
+            raise SegmentError(self.path, f"a high-water mark of {count}", f"at most {self.shape.slots} slots")
+        return count
+
+    def set_limits(self, limits: Mapping[int, int], *, configured: bool = False) -> None:
+        """Put limits in force, by resource index, under the directory's lock. Killed in between: the next opener
+        finds the configured limit unchanged and does it again."""
+        for index, limit in limits.items():
+            # [L1] set_limit: the limit is stored before the version moves.
+            #   pairs: [L1] in strict, where the global word is loaded before the limit
+            #   else:  a swap decided by the old limit succeeds after set_limit has returned.
+            self.words.store(layout.limit_word(index), limit)
+            if self.shape.mode is Mode.strict:
+                self.words.fetch_add(layout.global_word(index), layout.HIGH_ONE)
+            if configured:
+                self.words.store(layout.H_CONFIGURED + index, limit)
+
+    def limits(self) -> dict[str, int]:
+        """The limits in force, by resource name."""
+        return {name: self.words.load(layout.limit_word(index)) for index, name in enumerate(self.shape.resources)}
+
+    def detach(self) -> None:
+        """In a forked child: the parent's memory is out of reach from now on. The lock is closed already."""
+        self.words.detach()
+        with contextlib.suppress(BufferError):
+            self._memory.close()
+
+    def close(self) -> None:
+        """Unmap it and drop every lock on it."""
+        self.words.close()
+        with contextlib.suppress(BufferError):  # a thread inside a snapshot keeps it mapped until it is done
+            self._memory.close()
+        locks.close(self.lock)
+
+
+def closed(path: str) -> SegmentClosed:
+    """The error for a limiter that was closed."""
+    return SegmentClosed(path, "this limiter closed", "an open one", "open the name again")
+
+
+def attach(config: Config) -> Segment:
+    """Attach to the segment that ``config`` names, or build it. Raises ConfigError or SegmentError."""
+    directory = Directory(config.directory, permissions=config.permissions or OWNER_ONLY)
+    path = directory.file(config.name)
+    if config.limits is None and not os.path.isdir(directory.path):
+        raise _nothing_there(path)
+    require_atomics(path)
+    with directory.locked(create=True) as descriptor:
+        _remove_debris(descriptor, config.name)
+        file = directory.open_file(descriptor, config.name, os.O_RDWR)
+        if file is None:
+            return _build(directory, descriptor, config, None)
+        try:
+            return _attend(directory, descriptor, config, file)
+        finally:
+            locks.close(file)
+
+
+def _attend(directory: Directory, descriptor: int, config: Config, file: int) -> Segment:
+    path = directory.file(config.name)
+    image = _read_ours(path, file)
+    lock = locks.reopen(file)
+    try:
+        if not _is_free(lock, image):
+            return _join(path, config, _parse(path, image, file), file, lock)
+    except BaseException:
+        locks.close(lock)
+        raise
+    try:
+        before = None if config.limits else _parse(path, image, file)
+        return _build(directory, descriptor, config, before)
+    finally:
+        locks.close(lock)
+
+
+def _is_free(lock: int, image: bytes) -> bool:
+    """Nobody is attached, or those who are have been told to leave: the name is to be had."""
+    return locks.take(lock, layout.ATTENDANCE_BYTE) or bool(words_of(image, layout.H_RETIRED, 1)[0])
+
+
+def _join(path: str, config: Config, header: Header, file: int, lock: int) -> Segment:
+    _compare(path, config, header.shape)
+    if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):
+        raise SegmentError(path, "its attendance byte locked for writing", "openers alone to do so")
+    segment = Segment(path, header.shape, lock, _map(file))
+    _reconfigure(segment, config, header.configured)
+    return segment
+
+
+def _read_ours(path: str, file: int) -> bytes:
+    image = os.pread(file, layout.HEADER_BYTES, 0)
+    if len(image) < layout.HEADER_BYTES or words_of(image, layout.H_MAGIC, 1)[0] != layout.MAGIC:
+        remedy = "it was left untouched; remove it or choose another name"
+        raise SegmentError(
+            path, f"a file of {os.fstat(file).st_size} bytes without hardcap's magic", "a segment", remedy
+        )
+    return image
+
+
+def _parse(path: str, image: bytes, file: int) -> Header:
+    """The header, or an error that says what is wrong with it."""
+    version, retired_flag, size, mode, resources, slots = words_of(image, layout.H_VERSION, 6)
+    if version != layout.LAYOUT_VERSION:
+        remedy = "stop all processes of the other version first"
+        raise LayoutMismatch(path, f"layout version {version}", f"version {layout.LAYOUT_VERSION}", remedy)
+    actual = os.fstat(file).st_size
+    names = _names(image, min(resources, layout.MAX_RESOURCES))
+    limits = words_of(image, layout.H_CONFIGURED, len(names))
+    sane = (
+        1 <= slots <= layout.MAX_SLOTS
+        and size == actual == layout.segment_bytes(slots)
+        and mode in _MODES
+        and 1 <= resources == len(set(names))
+        and all(map(_RESOURCE.fullmatch, names))
+        and max(limits) <= layout.MAX_LIMIT
+    )
+    if not sane:
+        found = f"a damaged header (size {actual}, {slots} slots, {resources} resources, mode {mode})"
+        raise LayoutMismatch(path, found, "the header of a segment", "stop all processes attached, then open again")
+    return Header(Shape(_MODES[mode], names, slots), limits, bool(retired_flag))
+
+
+def _names(image: bytes, count: int) -> tuple[str, ...]:
+    start = layout.H_NAMES * layout.WORD
+    fields = [image[start + i * layout.NAME_BYTES :][: layout.NAME_BYTES] for i in range(count)]
+    return tuple(field.rstrip(b"\0").decode("latin-1") for field in fields)
+
+
+def _compare(path: str, config: Config, shape: Shape) -> None:
+    """Mode and resources must match while anybody is attached; the number of slots is the first opener's."""
+    mode = config.mode or (Mode.strict if config.limits else shape.mode)
+    if mode is not shape.mode:
+        raise ModeMismatch(path, f"mode {shape.mode}", f"mode {mode}", "stop all processes attached, then open again")
+    if config.limits is not None and tuple(config.limits) != shape.resources:
+        allowed = f"the resources of the live segment '{path}', in order: {', '.join(shape.resources)}"
+        raise ConfigError("limits", dict(config.limits), allowed)
+    if config.max_processes not in (None, shape.slots):
+        log.warning(
+            "segment '%s' has %d slots, the first opener's; max_processes=%s has no effect until nobody is attached",
+            path,
+            shape.slots,
+            config.max_processes,
+        )
+
+
+def _reconfigure(segment: Segment, config: Config, configured: tuple[int, ...]) -> None:
+    """A configured limit that differs from the one configured last becomes the limit."""
+    wanted = config.limits or {}
+    changed = {i: n for i, (name, n) in enumerate(wanted.items()) if n != configured[i]}
+    for index, limit in changed.items():
+        name = segment.shape.resources[index]
+        log.warning("segment '%s': the configured limit of %s changes from %d to %d", segment.path, name,
+                    configured[index], limit)  # fmt: skip
+    segment.set_limits(changed, configured=True)
+
+
+def _build(directory: Directory, descriptor: int, config: Config, before: Header | None) -> Segment:
+    """A complete new segment, attended, then published; ``before`` gives what the configuration leaves open."""
+    path = directory.file(config.name)
+    if config.limits is None and before is None:
+        raise _nothing_there(path)
+    limits = tuple(config.limits.values()) if config.limits else before.configured  # type: ignore[union-attr]
+    names = tuple(config.limits) if config.limits else before.shape.resources  # type: ignore[union-attr]
+    mode = Mode(config.mode or (before.shape.mode if before else Mode.strict))
+    slots = config.max_processes or (before.shape.slots if before else layout.DEFAULT_SLOTS)
+    shape = Shape(mode, names, slots)
+    image = layout.initial_image(_MODE_NUMBERS[mode], names, limits, slots, time.time_ns())
+    try:
+        return _publish(directory, descriptor, config.name, shape, image)
+    except OSError as error:
+        raise failure(path, error, f"room for a segment of {len(image)} bytes") from error
+
+
+def _publish(directory: Directory, descriptor: int, name: str, shape: Shape, image: bytes) -> Segment:
+    file, temporary = _nameless(descriptor, name)
+    lock = -1
+    try:
+        os.fchmod(file, directory.permissions)
+        os.posix_fallocate(file, 0, len(image))  # a full file system is an error now, not a bus error later
+        os.pwrite(file, image, 0)
+        lock = locks.reopen(file)
+        locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK)
+        memory = _map(file)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=descriptor)
+        _link(descriptor, file, temporary, name)
+    except BaseException:
+        locks.close(lock)
+        raise
+    finally:
+        locks.close(file)
+        _remove_debris(descriptor, name)
+    return Segment(directory.file(name), shape, lock, memory)
+
+
+def _nameless(descriptor: int, name: str) -> tuple[int, str | None]:
+    """A new file without a name, or with a temporary one where the file system has no such files."""
+    try:
+        return locks.open_description(".", os.O_TMPFILE | os.O_RDWR, dir_fd=descriptor), None
+    except OSError as error:
+        if error.errno not in _NO_UNNAMED_FILES:
+            raise
+    temporary = _temporary(name)
+    return locks.open_description(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, dir_fd=descriptor), temporary
+
+
+def _link(descriptor: int, file: int, temporary: str | None, name: str) -> None:
+    """Give the file its name; fails if the name exists."""
+    if temporary is None:
+        os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=descriptor, follow_symlinks=True)
+    else:
+        os.link(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+
+
+def _temporary(name: str) -> str:
+    return f".hardcap-building-{name}"
+
+
+def _remove_debris(descriptor: int, name: str) -> None:
+    """The temporary name is only ever used under the directory's lock: what is found there later is debris."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_temporary(name), dir_fd=descriptor)
+
+
+def _map(file: int) -> mmap.mmap:
+    return mmap.mmap(file, os.fstat(file).st_size)
+
+
+def _nothing_there(path: str) -> ConfigError:
+    return ConfigError("limit", None, f"a limit, since there is no segment '{path}' to attach to")
+
+
+@contextlib.contextmanager
+def viewing(name: str, directory: str | os.PathLike[str] | None) -> Iterator[Segment]:
+    """A segment to look at, mapped read-only and not attended."""
+    place = Directory(directory, permissions=_ANY_MODE if directory is not None else OWNER_ONLY)
+    with place.opened() as descriptor:
+        file = place.open_file(descriptor, name, os.O_RDONLY)
+        if file is None:
+            raise absent(place.file(name))
+        try:
+            header = _parse(place.file(name), _read_ours(place.file(name), file), file)
+            memory = mmap.mmap(file, os.fstat(file).st_size, prot=mmap.PROT_READ)
+            segment = Segment(place.file(name), header.shape, file, memory)
+        except BaseException:
+            locks.close(file)
+            raise
+    try:
+        yield segment
+    finally:
+        segment.close()
+
+
+def absent(path: str) -> SegmentError:
+    """The error for a name under which nothing stands."""
+    return SegmentError(path, "nothing", "a segment", "check the name and the directory")
+
+
+def unlink(name: str, directory: str | os.PathLike[str] | None, *, force: bool) -> None:
+    """Remove a segment nobody attends; with ``force`` retire it under its users."""
+    place = Directory(directory, permissions=_ANY_MODE if directory is not None else OWNER_ONLY)
+    path = place.file(name)
+    with place.locked() as descriptor:
+        file = place.open_file(descriptor, name, os.O_RDWR)
+        if file is None:
+            raise absent(path)
+        try:
+            image = _read_ours(path, file)
+            require_atomics(path)
+            if not locks.take(file, layout.ATTENDANCE_BYTE):
+                if not force:
+                    raise SegmentError(path, "processes attached to it", "nobody", "stop them first, or use force")
+                _retire(path, image, file)
+            os.unlink(name, dir_fd=descriptor)
+        finally:
+            locks.close(file)
+
+
+def _retire(path: str, image: bytes, file: int) -> None:
+    """Flag first, then limits of zero: whoever is refused finds the flag. Users of another layout find the flag."""
+    flag = layout.H_RETIRED * layout.WORD
+    os.pwrite(file, (1).to_bytes(layout.WORD, "little"), flag)
+    with contextlib.suppress(LayoutMismatch):
+        shape = _parse(path, image, file).shape
+        with contextlib.closing(Segment(path, shape, locks.reopen(file), _map(file))) as segment:
+            segment.set_limits(dict.fromkeys(range(len(shape.resources)), 0))
+    log.warning("segment '%s' is retired under its users, who will open a new one", path)
