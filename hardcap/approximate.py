@@ -42,17 +42,16 @@ class Approximate(Admission):
             self._depth = 1
             try:
                 words = self._words
-                if words.load(layout.H_HIGH_WATER) != self._high_water:
+                if words.cells[layout.H_HIGH_WATER] != self._high_water:
                     self._see_new_slots()
                 for index, units in wanted:
-                    limit = words.load(self._limits[index])
+                    limit = words.cells[self._limits[index]]
                     if not sum(self._columns[index]) + units + headroom <= limit <= MAX_LIMIT:
                         return index
+                cells = words.cells
                 for index, units in wanted:
-                    held = words.load(self._own[index]) + units
-                    words.store(self._own[index], held)
-                calls = words.load(self._admitted) + 1
-                words.store(self._admitted, calls)
+                    cells[self._own[index]] += units
+                cells[self._admitted] += 1
                 return ADMITTED
             finally:
                 self._depth = 0
@@ -67,15 +66,13 @@ class Approximate(Admission):
                 return
             self._depth = 1
             try:
-                words = self._words
+                cells = self._words.cells
                 for index, units in wanted:
-                    if words.load(self._own[index]) < units:
+                    if cells[self._own[index]] < units:
                         raise self._too_much(index, units)
                 for index, units in wanted:
-                    held = words.load(self._own[index]) - units
-                    words.store(self._own[index], held)
-                calls = words.load(self._released) + 1
-                words.store(self._released, calls)
+                    cells[self._own[index]] -= units
+                cells[self._released] += 1
             finally:
                 self._depth = 0
                 if self._queued or self._last_out:

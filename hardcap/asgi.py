@@ -7,7 +7,9 @@ response or the application has ended, whichever is first. Everything else passe
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
+import functools
 import json
 import logging
 import math
@@ -19,9 +21,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMap
 from concurrent.futures import Future
 from typing import Any, Final
 
-import hardcap
 from hardcap.config import Config, MiddlewareSettings
-from hardcap.errors import CapExceeded, ConfigError, SegmentError
+from hardcap.errors import CapExceeded, ConfigError, SegmentClosed, SegmentError
 from hardcap.limiter import Limiter
 from hardcap.permit import Permit
 
@@ -88,10 +89,7 @@ class HardcapMiddleware:
         timeout: float = _Float(_DEFAULTS.timeout),
         release_on: str = "response",
     ) -> None:
-        if limiter is not None and config is not None:
-            raise ConfigError("config", config, "a limiter or a config, not both")
-        if release_on not in _RELEASE_ON:
-            raise ConfigError("release_on", release_on, " or ".join(map(repr, _RELEASE_ON)))
+        _check(limiter, config, release_on)
         from_env = limiter is None and config is None
         settings = _settings(from_env, exempt=exempt, status=status, retry_after=retry_after, timeout=timeout)
         self._app = app
@@ -107,12 +105,9 @@ class HardcapMiddleware:
             await self._app(scope, receive, send)
             return
         amount = self._units(scope)
-        permit, refusal = None, self._refuse_uncounted
+        permit, refusal = None, self._unavailable
         try:
-            limiter = self._source.limiter
-            permit = self._source.admit(limiter, amount)
-            if permit is None:
-                permit = self._source.admit(await self._source.renewed(limiter), amount)
+            permit = self._source.admit(amount) or await self._source.admit_attached(amount)
         except CapExceeded:
             refusal = self._full
         if permit is None:
@@ -121,15 +116,22 @@ class HardcapMiddleware:
         with permit:
             await self._app(scope, receive, _releasing(permit, send) if self._until_response else send)
 
-    async def _refuse_uncounted(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._source.report()
-        await self._unavailable(scope, receive, send)
-
     def _units(self, scope: Scope) -> Amount:
         amount = 1 if self._amount is None else self._amount(scope)
         if amount == {}:
             raise ConfigError("amount", amount, "a number of units, or units by resource, at least one")
         return amount
+
+
+def _check(limiter: object, config: object, release_on: object) -> None:
+    if not isinstance(limiter, Limiter | None):
+        raise ConfigError("limiter", limiter, "a Limiter, as hardcap.open returns it")
+    if not isinstance(config, Config | None):
+        raise ConfigError("config", config, "a Config")
+    if limiter and config:
+        raise ConfigError("config", config, "a limiter or a config, not both")
+    if release_on not in _RELEASE_ON:
+        raise ConfigError("release_on", release_on, " or ".join(map(repr, _RELEASE_ON)))
 
 
 def _settings(from_env: bool, **arguments: Any) -> MiddlewareSettings:
@@ -197,25 +199,26 @@ class _Source:
     """Where the limiter comes from: given, or opened when it is first needed, and again when its segment is gone.
 
     Opening may wait seconds for the directory's lock, so it has a thread of its own. There is one attempt at a time in
-    a process, whatever the number of event loops, and all who need the limiter wait for it. After a failure, or a
-    renewal, there is none for a second.
+    a process, whatever the number of event loops, and all who need the limiter wait for it. A failure stands for a
+    second: neither tried nor logged again.
     """
 
     def __init__(self, limiter: Limiter | None, config: Config | None) -> None:
-        self.limiter = limiter
-        self._config = config
+        self._limiter = self._given = limiter
+        self._open = functools.partial(Limiter, config) if config else functools.partial(copy.copy, limiter)
         self._trouble: Exception | None = None
-        self._attempt_after = self._log_after = -math.inf
+        self._quiet_until = -math.inf
         self.forget_attempt()
         _sources.add(self)
 
     def forget_attempt(self) -> None:
-        """In a forked child: whoever held the lock, or was opening, is not there."""
+        """In a forked child: whoever held the lock, or was attaching, is not there."""
         self._lock = threading.Lock()
-        self._attempt: Future[Limiter | None] | None = None
+        self._attempt: Future[None] | None = None
 
-    def admit(self, limiter: Limiter | None, amount: Amount) -> Permit | None:
-        """A permit; None if this limiter cannot be asked. ``CapExceeded`` if it says no."""
+    def admit(self, amount: Amount) -> Permit | None:
+        """A permit; None if there is no limiter to ask. Raises ``CapExceeded`` if it says no."""
+        limiter = self._limiter
         if limiter is None:
             return None
         try:
@@ -223,50 +226,53 @@ class _Source:
                 return limiter.admit(timeout=0.0, headroom=0, **amount)
             return limiter.admit(amount)
         except (SegmentError, OSError) as error:
-            self._trouble = error
+            self._give_up(limiter, error)
             return None
 
-    async def renewed(self, stale: Limiter | None) -> Limiter | None:
-        """Another limiter than ``stale``, if there is one by now or one can be opened."""
-        attempt = self._attempt_under_way(stale)
-        return self.limiter if attempt is None else await asyncio.wrap_future(attempt)
+    async def admit_attached(self, amount: Amount) -> Permit | None:
+        """Like ``admit``, once the attempt under way is over; one begins if there is no limiter and it is due."""
+        attempt = self._attempt_under_way()
+        if attempt is not None:
+            await asyncio.wrap_future(attempt)
+        permit = self.admit(amount)
+        if permit is None:
+            self._report()
+        return permit
 
-    def report(self) -> None:
-        """Log what is wrong, at most one line a second."""
+    def _give_up(self, limiter: Limiter, error: Exception) -> None:
+        """Leave a limiter that fails to the permits it gave. One that its owner has closed is not opened again."""
         with self._lock:
-            now = time.monotonic()
-            if now < self._log_after:
-                return
-            self._log_after = now + _RETRY_SECONDS
-        log.error("requests are answered 503, because none can be counted: %s", self._trouble)
+            self._trouble = error
+            closed_by_owner = limiter is self._given and isinstance(error, SegmentClosed)
+            if self._limiter is limiter and not closed_by_owner:
+                self._limiter = None
 
-    def _attempt_under_way(self, stale: Limiter | None) -> Future[Limiter | None] | None:
+    def _attempt_under_way(self) -> Future[None] | None:
         with self._lock:
-            due = self.limiter is stale and time.monotonic() >= self._attempt_after
-            if self._attempt is None and self._config is not None and due:
-                self._attempt = _uncancellable()
-                threading.Thread(target=self._open, args=(self._config, self._attempt), name="hardcap-open").start()
+            if self._attempt is None and self._limiter is None and time.monotonic() >= self._quiet_until:
+                self._attempt = Future()
+                self._attempt.set_running_or_notify_cancel()  # so one who is cancelled leaves it to the others
+                threading.Thread(target=self._attach, args=(self._attempt,), name="hardcap-attach").start()
             return self._attempt
 
-    def _open(self, config: Config, attempt: Future[Limiter | None]) -> None:
+    def _attach(self, attempt: Future[None]) -> None:
         limiter = None
         try:
-            limiter = hardcap.open(config)
-        except Exception as error:  # whatever it is: without a limiter nothing is let in
+            limiter = self._open()
+        except Exception as error:  # whatever it is: without a limiter nobody is let in
             self._trouble = error
         with self._lock:
-            if limiter is None or self.limiter is not None:
-                self._attempt_after = time.monotonic() + _RETRY_SECONDS
-            self.limiter = limiter or self.limiter
+            self._limiter = limiter
             self._attempt = None
-        attempt.set_result(limiter)
+        attempt.set_result(None)
 
-
-def _uncancellable() -> Future[Limiter | None]:
-    """A future that stays when one of those who wait for it is cancelled."""
-    future: Future[Limiter | None] = Future()
-    future.set_running_or_notify_cancel()
-    return future
+    def _report(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if now < self._quiet_until:
+                return
+            self._quiet_until = now + _RETRY_SECONDS
+        log.error("requests are answered 503, because they cannot be counted: %s", self._trouble)
 
 
 _sources: weakref.WeakSet[_Source] = weakref.WeakSet()

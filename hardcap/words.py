@@ -13,7 +13,7 @@ import ctypes
 import struct
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hardcap.errors import BackendUnavailable
@@ -63,7 +63,7 @@ class _MappedWords:
 
     def _use(self, memory: mmap.mmap | bytearray) -> None:
         self._bytes = memoryview(memory)
-        self._plain = self._bytes.cast("Q")
+        self.cells = self._bytes.cast("Q")
 
     def fetch_add(self, index: int, delta: int) -> int:
         return self._view(index).fetch_add(delta & U64)  # type: ignore[no-any-return]
@@ -94,7 +94,7 @@ class _MappedWords:
             self._contexts.pop().__exit__(None, None, None)
         self._views.clear()
         with contextlib.suppress(BufferError):
-            self._plain.release()
+            self.cells.release()
             self._bytes.release()
 
     def detach(self) -> None:
@@ -133,16 +133,14 @@ class PlainWords(_MappedWords):
     of format ``Q`` by one 8-byte copy, which every 64-bit platform does in one instruction.
     """
 
-    load: Callable[[int], int]
-    store: Callable[[int, int], None]
+    def load(self, index: int) -> int:
+        return self.cells[index]
 
-    def _use(self, memory: mmap.mmap | bytearray) -> None:
-        super()._use(memory)
-        self.load = self._plain.__getitem__
-        self.store = self._plain.__setitem__
+    def store(self, index: int, value: int) -> None:
+        self.cells[index] = value
 
     def column(self, first: int, count: int, step: int) -> Iterable[int]:
-        return self._plain[first : first + count * step : step]
+        return self.cells[first : first + count * step : step]
 
 
 def words_of(image: bytes, first: int, count: int) -> tuple[int, ...]:
