@@ -1,0 +1,128 @@
+"""``python -m bench modes`` on real processes: complete figures, and an exit status that tells what went wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.processes import DEADLINE, ROOT, eventually
+
+SMALL = ("--quick", "--processes", "1,2", "--rounds", "2", "--seconds", "0.01")
+SUBJECTS = {"none", "BoundedSemaphore", "RawArray slots", "strict/atomics", "approximate/atomics"}
+
+
+@contextlib.contextmanager
+def started(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """A module, run in a process group of its own; killed in the end, and all that it orphaned reaped."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-X", "dev", "-m", *command],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            reap(process)
+
+
+def reap(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-process.pid, 0)
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    with started(*command) as process:
+        out, err = process.communicate(timeout=DEADLINE)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def test_every_figure_of_every_subject(tmp_path: Path) -> None:
+    file = tmp_path / "modes.json"
+    done = run("bench", "modes", *SMALL, "--json", str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    results = json.loads(file.read_text())
+    rows = results["subjects"]
+    assert {(row["name"], row["processes"]) for row in rows} >= {(name, n) for name in SUBJECTS for n in (1, 2)}
+    for row in rows:
+        check_durations(row)
+        check_witness(row)
+    assert results["ratios"]["processes"] == 2
+    assert results["ratios"].keys() >= {"strict/atomics", "approximate/atomics"}
+    assert results["attach_ms"] > 0
+    assert 0 < results["segment_bytes"] <= 64 * 1024
+    assert results["machine"]["backend"] == "atomics"
+    assert results["sound"] is True
+    assert max(len(line) for line in done.stdout.splitlines()) <= 100
+    assert all(name in done.stdout for name in SUBJECTS)
+
+
+def check_durations(row: dict[str, Any]) -> None:
+    for call in ("reserve_ns", "release_ns"):
+        assert 0 < row[call]["p50"] <= row[call]["p90"] <= row[call]["p99"] <= row[call]["p99.9"]
+    assert row["pair_ns"] > 0
+    assert row["pairs_per_second"] > 0
+    assert row["ratio"] > 0
+    assert row["samples"] > 0
+
+
+def check_witness(row: dict[str, Any]) -> None:
+    """Twice the limit is asked for at once: who has no cap lets all of it in, and the witness sees it."""
+    limit, asked = row["limit"], row["bursts"]["admitted"] + row["bursts"]["refused"]
+    assert row["kept"] is True
+    if row["name"] == "none":
+        assert row["peak_holders"] == 2 * limit
+        assert row["bursts"]["refused"] == 0
+    if row["name"].startswith(("strict", "BoundedSemaphore")):
+        assert row["peak_holders"] == row["bound"] == limit
+        assert row["bursts"]["admitted"] == asked // 2
+    if row["name"].startswith("approximate"):
+        assert row["bound"] == limit + row["processes"] - 1
+        assert row["peak_holders"] <= row["bound"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("liar", "broken: liar, 2 processes: 20 holders seen, 10 promised"),
+        ("mortal", "died, exit status 3"),
+        ("faulty", "ArithmeticError: lost count"),
+    ],
+)
+def test_a_broken_subject_is_exit_status_1(kind: str, said: str, segment_dir: Path) -> None:
+    done = run("tests.support.subjects", kind, *SMALL, "--processes", "2", "--scratch", str(segment_dir))
+    assert done.returncode == 1
+    assert said in done.stdout + done.stderr
+    assert not list(segment_dir.iterdir())
+
+
+def test_ended_by_a_signal_it_leaves_nothing(segment_dir: Path) -> None:
+    with started("bench", "modes", "--quick", "--scratch", str(segment_dir)) as process:
+        eventually(lambda: any(segment_dir.glob("*/*witness*")), "the first subject before the witness")
+        process.terminate()
+        out, err = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, out, err) == (130, "", "bench modes: interrupted\n")
+    assert not list(segment_dir.iterdir())
+
+
+def test_a_file_that_cannot_be_written_is_exit_status_2(tmp_path: Path) -> None:
+    done = run("bench", "modes", *SMALL, "--json", str(tmp_path / "absent" / "modes.json"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("bench modes: cannot write '")
+    assert done.stderr.count("\n") == 1
