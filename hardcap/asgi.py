@@ -206,7 +206,7 @@ class _Source:
     def __init__(self, limiter: Limiter | None, config: Config | None) -> None:
         self._limiter = self._given = limiter
         self._open = functools.partial(Limiter, config) if config else functools.partial(copy.copy, limiter)
-        self._trouble: Exception | None = None
+        self._trouble = ""
         self._quiet_until = -math.inf
         self.forget_attempt()
         _sources.add(self)
@@ -242,7 +242,7 @@ class _Source:
     def _give_up(self, limiter: Limiter, error: Exception) -> None:
         """Leave a limiter that fails to the permits it gave. One that its owner has closed is not opened again."""
         with self._lock:
-            self._trouble = error
+            self._trouble = _text(error)
             closed_by_owner = limiter is self._given and isinstance(error, SegmentClosed)
             if self._limiter is limiter and not closed_by_owner:
                 self._limiter = None
@@ -260,7 +260,7 @@ class _Source:
         try:
             limiter = self._open()
         except Exception as error:  # whatever it is: without a limiter nobody is let in
-            self._trouble = error
+            self._trouble = _text(error)
         with self._lock:
             self._limiter = limiter
             self._attempt = None
@@ -273,6 +273,11 @@ class _Source:
                 return
             self._quiet_until = now + _RETRY_SECONDS
         log.error("requests are answered 503, because they cannot be counted: %s", self._trouble)
+
+
+def _text(error: Exception) -> str:
+    """What to log of an error: text, since the error itself would keep the frames it came through."""
+    return f"{type(error).__name__}: {error}"
 
 
 _sources: weakref.WeakSet[_Source] = weakref.WeakSet()

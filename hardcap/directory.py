@@ -72,6 +72,7 @@ class Directory:
             raise SegmentError(self.path, found, f"a directory for segments of mode {self.permissions:04o}", remedy)
         try:
             os.mkdir(self.path, 0o700)
+            os.chmod(self.path, 0o700)  # whatever the umask took away
         except FileExistsError:
             pass
         except OSError as error:

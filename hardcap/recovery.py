@@ -24,6 +24,7 @@ from hardcap.layout import HIGH_ONE, high, low, pack
 from hardcap.segment import Segment
 
 SWEEP_INTERVAL = 10_000_000  # nanoseconds between two sweeps that refusals start
+STEP = layout.SLOT_BYTES // layout.WORD  # words from a slot to the next
 SETTLE_TRIES = 32  # per sweep; one fails when any change is in flight on the segment
 
 
@@ -62,17 +63,21 @@ class _Sweep:
         self._changed = False
 
     def run(self) -> Swept:
-        for slot in range(self._segment.high_water()):
+        for slot in self._in_use():
             # The lock is taken, never asked for: so nobody can claim the slot while it is being recovered.
-            if self._in_use(slot) and locks.take(self._lock, layout.SLOT_LOCKS + slot):
+            if locks.take(self._lock, layout.SLOT_LOCKS + slot):
                 self._recover(slot)
         if self._kept and locks.take(self._lock, layout.REAPER_BYTE):
             self._settle_all()
         return Swept(self._owners, self._changed)
 
-    def _in_use(self, slot: int) -> bool:
-        state = self._words.load(layout.slot(slot) + layout.S_STATE)
-        return low(state) == layout.STATE_LIVE or not is_clean(self._segment, slot)
+    def _in_use(self) -> list[int]:
+        """Slots marked live or not clean, as a first look shows; what counts is read again under the slot's lock."""
+        count = self._segment.high_water()
+        states = self._words.column(layout.slot(0) + layout.S_STATE, count, STEP)
+        words = [self._words.column(layout.slot_word(0, index), count, STEP) for index in self._resources]
+        looks = enumerate(zip(states, *words, strict=True))
+        return [slot for slot, (state, *held) in looks if low(state) == layout.STATE_LIVE or any(held)]
 
     def _recover(self, slot: int) -> None:
         for index in self._resources:
@@ -134,7 +139,7 @@ class _Sweep:
     def _sum_if_quiet(self, index: int) -> int | None:
         """What the others hold, or None while one of them has a change in flight. Asks the kernel nothing. [R1]"""
         total = 0
-        words = self._words.column(layout.slot_word(0, index), self._segment.high_water(), layout.SLOT_BYTES // 8)
+        words = self._words.column(layout.slot_word(0, index), self._segment.high_water(), STEP)
         for slot, word in enumerate(words):
             if slot in self._kept:
                 continue

@@ -125,15 +125,23 @@ def attach(config: Config) -> Segment:
     if config.limits is None and not os.path.isdir(directory.path):
         raise _nothing_there(path)
     require_atomics(path)
-    with directory.locked(create=True) as descriptor:
-        _remove_debris(descriptor, config.name)
-        file = directory.open_file(descriptor, config.name, os.O_RDWR)
-        if file is None:
-            return _build(directory, descriptor, config, None)
-        try:
-            return _attend(directory, descriptor, config, file)
-        finally:
-            locks.close(file)
+    size = layout.segment_bytes(config.max_processes or layout.DEFAULT_SLOTS)
+    try:
+        with directory.locked(create=True) as descriptor:
+            return _attach_locked(directory, descriptor, config)
+    except OSError as error:
+        raise failure(path, error, f"room for {size} bytes and a file of ours") from error
+
+
+def _attach_locked(directory: Directory, descriptor: int, config: Config) -> Segment:
+    _remove_debris(descriptor, config.name)
+    file = directory.open_file(descriptor, config.name, os.O_RDWR)
+    if file is None:
+        return _build(directory, descriptor, config, None)
+    try:
+        return _attend(directory, descriptor, config, file)
+    finally:
+        locks.close(file)
 
 
 def _attend(directory: Directory, descriptor: int, config: Config, file: int) -> Segment:
@@ -245,10 +253,7 @@ def _build(directory: Directory, descriptor: int, config: Config, before: Header
     slots = config.max_processes or (before.shape.slots if before else layout.DEFAULT_SLOTS)
     shape = Shape(mode, names, slots)
     image = layout.initial_image(_MODE_NUMBERS[mode], names, limits, slots, time.time_ns())
-    try:
-        return _publish(directory, descriptor, config.name, shape, image)
-    except OSError as error:
-        raise failure(path, error, f"room for a segment of {len(image)} bytes") from error
+    return _publish(directory, descriptor, config.name, shape, image)
 
 
 def _publish(directory: Directory, descriptor: int, name: str, shape: Shape, image: bytes) -> Segment:

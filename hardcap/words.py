@@ -10,10 +10,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import platform
 import struct
 import sys
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hardcap.errors import BackendUnavailable
@@ -35,7 +36,10 @@ class Words(Protocol):
     def compare_exchange(self, index: int, expected: int, desired: int, /) -> bool: ...
 
     def column(self, first: int, count: int, step: int, /) -> Iterable[int]:
-        """Words ``first``, ``first + step``, ...: each is loaded afresh, in order, whenever it is iterated."""
+        """Words ``first``, ``first + step``, ...: loaded afresh, plainly, whenever it is iterated.
+
+        For reads that something else puts in order: a lock, or an acquire before them and a release after them.
+        """
 
 
 def require_atomics(segment: str) -> Any:
@@ -52,8 +56,16 @@ def require_atomics(segment: str) -> Any:
     return atomics
 
 
+# There a plain load of an aligned word is a sequentially consistent one: stores carry the fence (Intel SDM 3A, 8.2).
+_LOADS_ARE_ORDERED = platform.machine() == "x86_64"
+
+
 class _MappedWords:
-    """Words of a mapped segment; read-modify-write by ``atomics``, whose views are opened when first needed."""
+    """Words of a mapped segment; read-modify-write by ``atomics``, whose views are opened when first needed.
+
+    A subscript of ``cells`` is one plain access of an aligned word, which never tears: ``memoryview`` moves an item of
+    format ``Q`` by one 8-byte copy, which every 64-bit platform does in one instruction.
+    """
 
     def __init__(self, memory: mmap.mmap | bytearray) -> None:
         self._views: dict[int, Any] = {}
@@ -70,6 +82,9 @@ class _MappedWords:
 
     def compare_exchange(self, index: int, expected: int, desired: int) -> bool:
         return bool(self._view(index).cmpxchg_strong(expected, desired))
+
+    def column(self, first: int, count: int, step: int) -> Iterable[int]:
+        return self.cells[first : first + count * step : step]
 
     def _view(self, index: int) -> Any:
         view = self._views.get(index)
@@ -105,42 +120,23 @@ class _MappedWords:
 
 
 class AtomicWords(_MappedWords):
-    """Every access is atomic and sequentially consistent. For strict mode."""
+    """Every access by itself is atomic and sequentially consistent. For strict mode."""
 
     def load(self, index: int) -> int:
-        return self._view(index).load()  # type: ignore[no-any-return]
+        return self.cells[index] if _LOADS_ARE_ORDERED else self._view(index).load()
 
     def store(self, index: int, value: int) -> None:
         self._view(index).store(value)
 
-    def column(self, first: int, count: int, step: int) -> Iterable[int]:
-        return _Column(self, range(first, first + count * step, step))
-
-
-class _Column:
-    def __init__(self, words: Words, indices: range) -> None:
-        self._words = words
-        self._indices = indices
-
-    def __iter__(self) -> Iterator[int]:
-        return map(self._words.load, self._indices)
-
 
 class PlainWords(_MappedWords):
-    """``load`` and ``store`` are one plain access of an aligned word, which never tears. For approximate mode.
-
-    They order nothing by themselves: the process-local lock around them does. ``memoryview`` moves an aligned item
-    of format ``Q`` by one 8-byte copy, which every 64-bit platform does in one instruction.
-    """
+    """``load`` and ``store`` order nothing by themselves: the process-local lock around them does. For approximate."""
 
     def load(self, index: int) -> int:
         return self.cells[index]
 
     def store(self, index: int, value: int) -> None:
         self.cells[index] = value
-
-    def column(self, first: int, count: int, step: int) -> Iterable[int]:
-        return self.cells[first : first + count * step : step]
 
 
 def words_of(image: bytes, first: int, count: int) -> tuple[int, ...]:
