@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
@@ -13,17 +14,27 @@ class Unusable(Exception):
     """The benchmark cannot run here. The text is one line; the exit status is 2."""
 
 
+def require(modules: Iterable[str]) -> None:
+    """``Unusable`` unless all of them can be imported."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            remedy = "install the extra 'bench': pip install -e '.[bench]'"
+            raise Unusable(f"cannot import '{module}' ({error}); {remedy}") from error
+
+
 def json_destination(path: str) -> Path:
     """The real path to write to; ``Unusable`` unless a file can be made there. Asked before any work is done."""
     destination = Path(os.path.realpath(path))
     try:
         if destination.exists() and not stat.S_ISREG(destination.stat().st_mode):
-            raise Unusable(f"cannot write '{path}': it is not a regular file")
+            raise Unusable(f"cannot write {path!r}: it is not a regular file")
         probe = _beside(destination)
         probe.touch(exist_ok=False)
         probe.unlink()
     except (OSError, ValueError) as error:
-        raise Unusable(f"cannot write '{path}': {getattr(error, 'strerror', None) or error}") from error
+        raise Unusable(f"cannot write {path!r}: {getattr(error, 'strerror', None) or error}") from error
     return destination
 
 

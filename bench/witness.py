@@ -69,8 +69,14 @@ class Witness:
 
     def holders(self) -> Counter[int]:
         """Holders at this instant, by process id."""
+        with self.held_still() as holders:
+            return holders
+
+    @contextmanager
+    def held_still(self) -> Iterator[Counter[int]]:
+        """Holders by process id, and nobody enters or leaves before the block ends."""
         with self._turn():
-            return self._locked()
+            yield self._locked()
 
     def close(self) -> None:
         """Forget what this process holds and let go of the file. Idempotent."""

@@ -1,0 +1,1 @@
+"""The servers that the benchmarks put under load."""

@@ -1,0 +1,90 @@
+"""What the fourth run shows: a worker is killed while the service is full, and its units come back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Final, TypeVar
+
+import hardcap
+from bench.clients import Crowd
+from bench.witness import Witness
+
+PATIENCE: Final = 10.0  # seconds until what should happen is given up as not happening
+
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class Recovery:
+    """The story of one killed worker. Times are seconds since the SIGKILL, None: not seen in time."""
+
+    in_flight_before: int = 0
+    held_by_killed: int = 0
+    back_after_seconds: float | None = None
+    replaced_after_seconds: float | None = None
+    capacity_after: int | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+async def kill_a_worker(crowd: Crowd, witness: Witness, limit: int) -> Recovery:
+    """Kill the worker that holds most at an instant when ``limit`` are in flight, and wait until all is as before."""
+    story = Recovery()
+    victim = await _until(lambda: _kill_when_full(story, witness, limit))
+    if victim is None:
+        return story
+    killed_at = time.perf_counter()
+
+    def full_again() -> bool:
+        holders = witness.holders()
+        return victim not in holders and holders.total() >= limit
+
+    if await _until(full_again):
+        story.back_after_seconds = round(time.perf_counter() - killed_at, 4)
+    if await _until_replaced(crowd):
+        story.replaced_after_seconds = round(time.perf_counter() - killed_at, 4)
+    return story
+
+
+async def capacity(limiter: hardcap.Limiter, witness: Witness) -> int:
+    """How many units can be reserved once nothing is in flight: the limit, if none was lost and none invented."""
+    await _until(lambda: witness.current == 0 and limiter.in_flight == 0)
+    found = 0
+    while found <= 2 * limiter.limit and limiter.reserve():
+        found += 1
+    return found
+
+
+def _kill_when_full(story: Recovery, witness: Witness, limit: int) -> int | None:
+    with witness.held_still() as holders:  # so that what the victim holds is what it dies with
+        if holders.total() < limit:
+            return None
+        victim, held = holders.most_common(1)[0]
+        os.kill(victim, signal.SIGKILL)
+    story.in_flight_before, story.held_by_killed = holders.total(), held
+    return victim
+
+
+async def _until_replaced(crowd: Crowd) -> bool:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if await crowd.worker() not in {None, *crowd.workers}:
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+async def _until(seen: Callable[[], Answer]) -> Answer | None:
+    """The first true answer, asked each millisecond; None if there is none within ``PATIENCE``."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if answer := seen():
+            return answer
+        await asyncio.sleep(0.001)
+    return None
