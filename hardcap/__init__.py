@@ -10,9 +10,12 @@ Layers, lowest first; a module imports only from those above it in this table:
     layout       the byte map of a segment
     settings     what each setting may be
     config       Config: arguments, environment, TOML
+    amounts      what a caller asks for
     words        64-bit words: the seam, and the only import of atomics
     locks        kernel locks, and the descriptors that carry them
     directory    the directory of segments, its lock, and what stands under a name
+    header       the shape of a segment, as its header tells it
+    publishing   how a new segment gets its name
     segment      files: build, publish, attach, check, replace, unlink
     recovery     sweep, return and settle
     ownership    who owns a slot
@@ -20,8 +23,9 @@ Layers, lowest first; a module imports only from those above it in this table:
     strict       reserve and release by compare-and-swap
     approximate  reserve and release by the sum of the slots
     snapshot     the read-only view
+    connection   attached, closed, or inherited by a fork; refusals
     permit       what one reservation took
-    limiter      Limiter: refusals, forks, the end
+    limiter      Limiter: what users hold
     asgi         the middleware for ASGI servers
 """
 

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from hardcap import layout
+from hardcap.amounts import Wanted
 from hardcap.errors import ReleaseError
 from hardcap.segment import Segment, closed
 
 ADMITTED: Final = -1
-
-Wanted = tuple[tuple[int, int], ...]  # (resource index, units), each positive, each resource once
 
 
 class Admission:

@@ -20,7 +20,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from hardcap import layout
-from hardcap.admission import ADMITTED, Admission, Wanted
+from hardcap.admission import ADMITTED, Admission
+from hardcap.amounts import Wanted
 from hardcap.layout import MAX_LIMIT, SLOT_BYTES, WORD
 from hardcap.segment import Segment
 

@@ -7,30 +7,28 @@ import sys
 import time
 import warnings
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from hardcap.admission import Admission, Wanted
+from hardcap.amounts import Wanted
+from hardcap.connection import Connection
 from hardcap.errors import SegmentClosed
-
-if TYPE_CHECKING:
-    from hardcap.limiter import Limiter
 
 
 class Permit:
-    """Units held, from :meth:`Limiter.admit` until :meth:`release`; a context manager.
+    """Units held, from ``Limiter.admit`` until :meth:`release`; a context manager.
 
     It belongs to the process that took it: in a forked child it neither releases nor warns. It cannot be pickled or
     copied. Garbage-collected while held, it is released, with a ``ResourceWarning`` (silently at interpreter exit).
     """
 
-    __slots__ = ("__weakref__", "_admission", "_limiter", "_token", "_wanted")
+    __slots__ = ("__weakref__", "_admission", "_connection", "_token", "_wanted")
 
-    def __init__(self, limiter: Limiter, admission: Admission, wanted: Wanted) -> None:
-        self._limiter = limiter  # kept alive: a limiter that is collected gives back all it holds
-        self._admission = admission
+    def __init__(self, connection: Connection, wanted: Wanted) -> None:
+        self._connection = connection  # kept alive: one that is collected gives back all it holds
+        self._admission = connection.live()
         self._wanted = wanted
         self._token = [None]
-        admission.permit_out(id(self), time.time_ns())
+        self._admission.permit_out(id(self), time.time_ns())
 
     @property
     def amounts(self) -> dict[str, int]:

@@ -7,47 +7,24 @@ initialised again in place: a segment that nobody attends any more is replaced b
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import logging
 import mmap
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from hardcap import layout, locks
 from hardcap.config import Config, Mode
 from hardcap.directory import OWNER_ONLY, Directory, failure
 from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClosed, SegmentError, SegmentRetired
+from hardcap.header import MODE_NUMBERS, Header, Shape, parse, read_ours
+from hardcap.publishing import publish, remove_debris
 from hardcap.words import AtomicWords, PlainWords, require_atomics, words_of
 
 log = logging.getLogger("hardcap")
 
-_MODES = {1: Mode.strict, 2: Mode.approximate}
-_MODE_NUMBERS = {mode: number for number, mode in _MODES.items()}
-_RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 _ANY_MODE = 0o777
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What cannot change while a segment lives: the mode, the resources in order, the number of slots."""
-
-    mode: Mode
-    resources: tuple[str, ...]
-    slots: int
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The header of a segment of this layout version, checked."""
-
-    shape: Shape
-    configured: tuple[int, ...]
-    retired: bool
 
 
 class Segment:
@@ -61,11 +38,9 @@ class Segment:
         self.words = AtomicWords(memory) if shape.mode is Mode.strict else PlainWords(memory)
         self._memory = memory
 
-    def check_lock(self) -> None:
-        """Raise unless the kernel still knows us as attached: somebody may have closed all descriptors."""
-        if not locks.is_ours(self.lock):
-            remedy = "do not close descriptors you did not open; open the limiter after daemonizing"
-            raise SegmentError(self.path, "the descriptor of its locks closed by other code", "it open", remedy)
+    def is_locked(self) -> bool:
+        """Whether the kernel still knows us as attached: somebody may have closed all descriptors."""
+        return locks.is_ours(self.lock)
 
     def check_in_use(self) -> None:
         """Raise if it was retired by ``unlink --force``."""
@@ -134,7 +109,7 @@ def attach(config: Config) -> Segment:
 
 
 def _attach_locked(directory: Directory, descriptor: int, config: Config) -> Segment:
-    _remove_debris(descriptor, config.name)
+    remove_debris(descriptor, config.name)
     file = directory.open_file(descriptor, config.name, os.O_RDWR)
     if file is None:
         return _build(directory, descriptor, config, None)
@@ -146,16 +121,16 @@ def _attach_locked(directory: Directory, descriptor: int, config: Config) -> Seg
 
 def _attend(directory: Directory, descriptor: int, config: Config, file: int) -> Segment:
     path = directory.file(config.name)
-    image = _read_ours(path, file)
+    image = read_ours(path, file)
     lock = locks.reopen(file)
     try:
         if not _is_free(lock, image):
-            return _join(path, config, _parse(path, image, file), file, lock)
+            return _join(path, config, parse(path, image, file), file, lock)
     except BaseException:
         locks.close(lock)
         raise
     try:
-        before = None if config.limits else _parse(path, image, file)
+        before = None if config.limits else parse(path, image, file)
         return _build(directory, descriptor, config, before)
     finally:
         locks.close(lock)
@@ -170,48 +145,9 @@ def _join(path: str, config: Config, header: Header, file: int, lock: int) -> Se
     _compare(path, config, header.shape)
     if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):
         raise SegmentError(path, "its attendance byte locked for writing", "openers alone to do so")
-    segment = Segment(path, header.shape, lock, _map(file))
+    segment = Segment(path, header.shape, lock, mmap.mmap(file, layout.segment_bytes(header.shape.slots)))
     _reconfigure(segment, config, header.configured)
     return segment
-
-
-def _read_ours(path: str, file: int) -> bytes:
-    image = os.pread(file, layout.HEADER_BYTES, 0)
-    if len(image) < layout.HEADER_BYTES or words_of(image, layout.H_MAGIC, 1)[0] != layout.MAGIC:
-        remedy = "it was left untouched; remove it or choose another name"
-        raise SegmentError(
-            path, f"a file of {os.fstat(file).st_size} bytes without hardcap's magic", "a segment", remedy
-        )
-    return image
-
-
-def _parse(path: str, image: bytes, file: int) -> Header:
-    """The header, or an error that says what is wrong with it."""
-    version, retired_flag, size, mode, resources, slots = words_of(image, layout.H_VERSION, 6)
-    if version != layout.LAYOUT_VERSION:
-        remedy = "stop all processes of the other version first"
-        raise LayoutMismatch(path, f"layout version {version}", f"version {layout.LAYOUT_VERSION}", remedy)
-    actual = os.fstat(file).st_size
-    names = _names(image, min(resources, layout.MAX_RESOURCES))
-    limits = words_of(image, layout.H_CONFIGURED, len(names))
-    sane = (
-        1 <= slots <= layout.MAX_SLOTS
-        and size == actual == layout.segment_bytes(slots)
-        and mode in _MODES
-        and 1 <= resources == len(set(names))
-        and all(map(_RESOURCE.fullmatch, names))
-        and max(limits) <= layout.MAX_LIMIT
-    )
-    if not sane:
-        found = f"a damaged header (size {actual}, {slots} slots, {resources} resources, mode {mode})"
-        raise LayoutMismatch(path, found, "the header of a segment", "stop all processes attached, then open again")
-    return Header(Shape(_MODES[mode], names, slots), limits, bool(retired_flag))
-
-
-def _names(image: bytes, count: int) -> tuple[str, ...]:
-    start = layout.H_NAMES * layout.WORD
-    fields = [image[start + i * layout.NAME_BYTES :][: layout.NAME_BYTES] for i in range(count)]
-    return tuple(field.rstrip(b"\0").decode("latin-1") for field in fields)
 
 
 def _compare(path: str, config: Config, shape: Shape) -> None:
@@ -252,63 +188,9 @@ def _build(directory: Directory, descriptor: int, config: Config, before: Header
     mode = Mode(config.mode or (before.shape.mode if before else Mode.strict))
     slots = config.max_processes or (before.shape.slots if before else layout.DEFAULT_SLOTS)
     shape = Shape(mode, names, slots)
-    image = layout.initial_image(_MODE_NUMBERS[mode], names, limits, slots, time.time_ns())
-    return _publish(directory, descriptor, config.name, shape, image)
-
-
-def _publish(directory: Directory, descriptor: int, name: str, shape: Shape, image: bytes) -> Segment:
-    file, temporary = _nameless(descriptor, name)
-    lock = -1
-    try:
-        os.fchmod(file, directory.permissions)
-        os.posix_fallocate(file, 0, len(image))  # a full file system is an error now, not a bus error later
-        os.pwrite(file, image, 0)
-        lock = locks.reopen(file)
-        locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK)
-        memory = _map(file)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=descriptor)
-        _link(descriptor, file, temporary, name)
-    except BaseException:
-        locks.close(lock)
-        raise
-    finally:
-        locks.close(file)
-        _remove_debris(descriptor, name)
-    return Segment(directory.file(name), shape, lock, memory)
-
-
-def _nameless(descriptor: int, name: str) -> tuple[int, str | None]:
-    """A new file without a name, or with a temporary one where the file system has no such files."""
-    try:
-        return locks.open_description(".", os.O_TMPFILE | os.O_RDWR, dir_fd=descriptor), None
-    except OSError as error:
-        if error.errno not in _NO_UNNAMED_FILES:
-            raise
-    temporary = _temporary(name)
-    return locks.open_description(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, dir_fd=descriptor), temporary
-
-
-def _link(descriptor: int, file: int, temporary: str | None, name: str) -> None:
-    """Give the file its name; fails if the name exists."""
-    if temporary is None:
-        os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=descriptor, follow_symlinks=True)
-    else:
-        os.link(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-
-
-def _temporary(name: str) -> str:
-    return f".hardcap-building-{name}"
-
-
-def _remove_debris(descriptor: int, name: str) -> None:
-    """The temporary name is only ever used under the directory's lock: what is found there later is debris."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(_temporary(name), dir_fd=descriptor)
-
-
-def _map(file: int) -> mmap.mmap:
-    return mmap.mmap(file, os.fstat(file).st_size)
+    image = layout.initial_image(MODE_NUMBERS[mode], names, limits, slots, time.time_ns())
+    lock, memory = publish(descriptor, config.name, image, directory.permissions)
+    return Segment(path, shape, lock, memory)
 
 
 def _nothing_there(path: str) -> ConfigError:
@@ -324,7 +206,7 @@ def viewing(name: str, directory: str | os.PathLike[str] | None) -> Iterator[Seg
         if file is None:
             raise absent(place.file(name))
         try:
-            header = _parse(place.file(name), _read_ours(place.file(name), file), file)
+            header = parse(place.file(name), read_ours(place.file(name), file), file)
             memory = mmap.mmap(file, os.fstat(file).st_size, prot=mmap.PROT_READ)
             segment = Segment(place.file(name), header.shape, file, memory)
         except BaseException:
@@ -350,7 +232,7 @@ def unlink(name: str, directory: str | os.PathLike[str] | None, *, force: bool) 
         if file is None:
             raise absent(path)
         try:
-            image = _read_ours(path, file)
+            image = read_ours(path, file)
             require_atomics(path)
             if not locks.take(file, layout.ATTENDANCE_BYTE):
                 if not force:
@@ -366,7 +248,8 @@ def _retire(path: str, image: bytes, file: int) -> None:
     flag = layout.H_RETIRED * layout.WORD
     os.pwrite(file, (1).to_bytes(layout.WORD, "little"), flag)
     with contextlib.suppress(LayoutMismatch):
-        shape = _parse(path, image, file).shape
-        with contextlib.closing(Segment(path, shape, locks.reopen(file), _map(file))) as segment:
+        shape = parse(path, image, file).shape
+        memory = mmap.mmap(file, layout.segment_bytes(shape.slots))
+        with contextlib.closing(Segment(path, shape, locks.reopen(file), memory)) as segment:
             segment.set_limits(dict.fromkeys(range(len(shape.resources)), 0))
     log.warning("segment '%s' is retired under its users, who will open a new one", path)

@@ -18,7 +18,8 @@ Each step is one atomic access, so threads, signal handlers and finalizers may e
 from __future__ import annotations
 
 from hardcap import layout
-from hardcap.admission import ADMITTED, Admission, Wanted
+from hardcap.admission import ADMITTED, Admission
+from hardcap.amounts import Wanted
 from hardcap.layout import HIGH_ONE, LOW, MAX_LIMIT, high, low, pack
 from hardcap.segment import Segment
 

@@ -1,0 +1,57 @@
+"""What a caller asks for: amounts by position and by name, checked, as pairs of resource index and units."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from hardcap.config import check_integer
+from hardcap.layout import MAX_AMOUNT
+
+Wanted = tuple[tuple[int, int], ...]  # (resource index, units), each positive, each resource once
+
+
+class _Default(int):
+    """An amount that was not given, to be told from one that was."""
+
+
+ONE: Final = _Default(1)
+SINGLE: Final[Wanted] = ((0, 1),)
+
+
+def wanted(names: tuple[str, ...], amount: int, amounts: dict[str, int]) -> Wanted:
+    """The amounts asked for. A positional one is of the first resource; by name, those not named are 0."""
+    if not amounts:
+        return ((0, check_integer("amount", amount, 1, MAX_AMOUNT)),)
+    if amount is not ONE:
+        check_integer("amount", amount, 1, MAX_AMOUNT)
+        if names[0] in amounts:
+            raise ValueError(f"{names[0]} is given by position and by name, allowed: one of them")
+        amounts = {names[0]: amount, **amounts}
+    checked = {index_of(names, name): check_integer(name, units, 0, MAX_AMOUNT) for name, units in amounts.items()}
+    found = tuple((index, units) for index, units in checked.items() if units)
+    if not found:
+        raise ValueError(f"amounts are {amounts}, allowed: at least one from 1 to {MAX_AMOUNT}")
+    return found
+
+
+def index_of(names: tuple[str, ...], name: str) -> int:
+    """The index of a resource. Raises ``ValueError`` that names those there are."""
+    if name not in names:
+        raise ValueError(f"resource is {name!r}, allowed: {', '.join(names)}")
+    return names.index(name)
+
+
+def check_headroom(headroom: int) -> int:
+    """Units to be left free: 0 to 2**31 - 1."""
+    return check_integer("headroom", headroom, 0, MAX_AMOUNT)
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Seconds from 0, or None. Only 0 is there yet."""
+    if timeout is not None:
+        number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if not number or not 0 <= timeout < math.inf:
+            raise ValueError(f"timeout is {timeout!r}, allowed: seconds from 0, or None")
+    if timeout != 0:
+        raise NotImplementedError("waiting is not there yet: use timeout=0 and ask again")

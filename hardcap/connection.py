@@ -1,0 +1,161 @@
+"""A limiter's connection to its segment: attached, closed, or inherited by a fork and not attached again yet."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import threading
+import weakref
+
+from hardcap import layout, recovery, snapshot
+from hardcap import segment as segments
+from hardcap.admission import ADMITTED, Admission
+from hardcap.amounts import Wanted
+from hardcap.approximate import Approximate
+from hardcap.config import Config, Mode
+from hardcap.directory import Directory
+from hardcap.errors import CapExceeded, SegmentError
+from hardcap.ownership import claim, move_out
+from hardcap.segment import Segment
+from hardcap.strict import Strict
+
+log = logging.getLogger("hardcap")
+
+
+class _Attachment:
+    """One slot of one segment, ours until it is cleared up."""
+
+    def __init__(self, config: Config) -> None:
+        self.segment = segments.attach(config)
+        try:
+            self.slot = claim(self.segment)
+        except BaseException:
+            self.segment.close()
+            raise
+        kind = Strict if self.segment.shape.mode is Mode.strict else Approximate
+        self.admission: Admission = kind(self.segment, self.slot)
+
+    def close(self) -> None:
+        self.admission.close(self._clear_up)
+
+    def _clear_up(self) -> None:
+        if self.segment.is_locked():  # else the slot may be somebody else's by now
+            self.admission.give_back_all()
+            move_out(self.segment, self.slot)
+        self.segment.close()
+
+    def disown(self) -> None:
+        """In a forked child: the slot and all it holds are the parent's."""
+        self.admission.disown()
+        self.segment.detach()
+
+
+class _Absent:
+    """In the place of an admission that is not there, or not yet: attaches first, or says that it is closed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def reserve(self, wanted: Wanted, headroom: int) -> int:
+        return self._connection.live().reserve(wanted, headroom)
+
+    def release(self, wanted: Wanted) -> None:
+        self._connection.live().release(wanted)
+
+
+class Connection:
+    """Attached from the start. In a forked child it attaches by itself when it is first used, holding nothing.
+
+    ``admission`` is the one in use, or a stand-in that does the right thing. Dropped without close, it closes.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.place = Directory(config.directory)
+        self.config = dataclasses.replace(config, directory=self.place.path)  # wherever this process or a child moves
+        self.path = self.place.file(config.name)
+        self.closed = False
+        self._opening = threading.RLock()
+        self._attachment: _Attachment | None = None
+        self.admission: Admission | _Absent = _Absent(self)
+        self.live()
+        _connections.add(self)
+
+    def live(self) -> Admission:
+        """The admission in use. Attaches first after a fork; raises :class:`SegmentClosed` after close."""
+        admission = self.admission
+        if isinstance(admission, Admission):
+            return admission
+        with self._opening:
+            if self.closed:
+                raise segments.closed(self.path)
+            if self._attachment is None:
+                self._attachment = _Attachment(self.config)
+                self.admission = self._attachment.admission
+                weakref.finalize(self, self._attachment.close).atexit = False
+            return self._attachment.admission
+
+    def close(self) -> None:
+        """Idempotent. While another thread is inside a call, that one clears up as it leaves."""
+        with self._opening:
+            self.closed = True
+            self.admission = _Absent(self)
+            attachment, self._attachment = self._attachment, None
+        if attachment is not None:
+            attachment.close()
+
+    def try_again(self, wanted: Wanted, headroom: int, refused: int) -> int:
+        """After a refusal: sweep for dead owners if it is due, and ask once more if something came back."""
+        admission = self.live()
+        with admission.visit():
+            self.check_lock(admission.segment)
+            admission.segment.check_in_use()
+            if recovery.is_due(admission.segment) and _swept(admission.segment):
+                refused = admission.reserve(wanted, headroom)
+        if refused != ADMITTED:
+            admission.refuse(refused)
+        return refused
+
+    def check_lock(self, segment: Segment) -> None:
+        """Close, and raise, if other code has closed the descriptor of our locks: the slot is not ours any more."""
+        if not segment.is_locked():
+            self.close()
+            remedy = "do not close descriptors you did not open; open the limiter after daemonizing"
+            raise SegmentError(self.path, "the descriptor of its locks closed by other code", "it open", remedy)
+
+    def exceeded(self, wanted: Wanted, index: int) -> CapExceeded:
+        """The error for a reservation that resource ``index`` refused."""
+        admission = self.live()
+        with admission.visit():
+            limit = admission.segment.words.load(layout.limit_word(index))
+            count = snapshot.in_flight(admission.segment, index)
+        name = admission.segment.shape.resources[index]
+        return CapExceeded(self.config.name, name, limit, count, dict(wanted)[index])
+
+    def after_fork(self) -> None:
+        """In the child: let go of what is the parent's."""
+        self._opening = threading.RLock()
+        if self._attachment is not None:
+            self.admission = _Absent(self)
+            self._attachment.disown()
+            self._attachment = None
+
+
+def _swept(segment: Segment) -> bool:
+    try:
+        return recovery.sweep(segment).changed
+    except OSError as error:  # no descriptor to be had: the refusal stands
+        log.warning("segment '%s' cannot be swept for dead owners: %s", segment.path, error)
+        return False
+
+
+_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _disown_inherited() -> None:
+    for connection in list(_connections):
+        connection.after_fork()
+
+
+# Registered after the hook of locks.py, which has closed the inherited descriptors by then.
+os.register_at_fork(after_in_child=_disown_inherited)
