@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from statistics import median
 from typing import Final, NamedTuple
 
 from bench.baselines import Hardcap
@@ -13,25 +14,42 @@ LIMIT: Final = 10
 NAME: Final = "bench-attach"
 
 
+class Attach(NamedTuple):
+    """One attach in milliseconds: as waited for, and of processor time, which no neighbour on the machine delays."""
+
+    wall: float
+    cpu: float
+
+
 class AttachCost(NamedTuple):
-    """Each attach in milliseconds, and the size of the segment in bytes."""
+    """Every attach to one subject's segment, and the size of that in bytes."""
 
     subject: Hardcap
-    milliseconds: list[float]
+    attaches: list[Attach]
     segment_bytes: int
+
+    @property
+    def wall_ms(self) -> float:
+        """The median wait."""
+        return median(attach.wall for attach in self.attaches)
+
+    @property
+    def cpu_ms(self) -> float:
+        """The median processor time."""
+        return median(attach.cpu for attach in self.attaches)
 
 
 def attach_cost(subject: Hardcap) -> AttachCost:
     """Attach ``TIMES`` times, one after the other, to a segment that somebody else keeps."""
     with subject.open(NAME, LIMIT):
-        milliseconds = [_attach(subject) for _ in range(TIMES)]
+        attaches = [_attach(subject) for _ in range(TIMES)]
         size = max(path.stat().st_size for path in Path(subject.directory).glob(f"*{NAME}*"))
-    return AttachCost(subject, milliseconds, size)
+    return AttachCost(subject, attaches, size)
 
 
-def _attach(subject: Hardcap) -> float:
-    began = time.perf_counter_ns()
+def _attach(subject: Hardcap) -> Attach:
+    wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     limiter = subject.open(NAME, LIMIT)
-    elapsed = time.perf_counter_ns() - began
+    attach = Attach((time.perf_counter_ns() - wall) / 1e6, (time.process_time_ns() - cpu) / 1e6)
     limiter.close()
-    return elapsed / 1e6
+    return attach

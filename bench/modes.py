@@ -54,7 +54,7 @@ class Plan:
         return len(self.processes) * (2 * self.rounds + 1) * subjects
 
 
-QUICK: Final = Plan(processes=(1, 2, 4, 8), rounds=5, seconds=0.04, bursts=10)
+QUICK: Final = Plan(processes=(1, 2, 4, 8), rounds=4, seconds=0.04, bursts=10)
 FULL: Final = Plan(processes=(1, 2, 4, 8), rounds=20, seconds=0.12, bursts=50)
 
 

@@ -31,9 +31,9 @@ def show(comparison: Comparison) -> None:
 
 
 def _pairs(comparison: Comparison) -> Table:
-    table = _table("Reserve and release, in a tight loop; then bursts at the limit, before the witness")
-    for heading in ("pair", f"x {ORIGINAL.name}", "pairs/s", "refused", "admitted in bursts", "most held", "promised"):
-        table.add_column(heading, justify="right", overflow="fold")
+    table = _table("Pairs in a tight loop, and bursts at the limit before the witness")
+    for heading in ("pair", "ratio", "pairs/s", "refused", "admitted\nin bursts", "most\nheld", "promised"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for figure, is_last in _rows(comparison):
         table.add_row(*_names(figure), *_pair_cells(comparison, figure), end_section=is_last)
     return table
@@ -66,7 +66,7 @@ def _latencies(comparison: Comparison) -> Table:
 
 def _table(title: str) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("", justify="right")
+    table.add_column("", justify="right", no_wrap=True)
     table.add_column("subject", no_wrap=True)
     return table
 
@@ -85,8 +85,10 @@ def _names(figure: Figures) -> tuple[str, str]:
 
 def _lines(comparison: Comparison) -> Iterator[str]:
     yield "pair: processor time of a reserve and its release, median of rounds; pairs/s: all processes"
+    yield f"ratio: a pair to that of {ORIGINAL.name} in the same round, median"
     timer = comparison.timer_ns()
     yield f"timing adds {duration(timer['p50'])} to each duration (p99 {duration(timer['p99'])}), not subtracted"
+    yield f"an attach takes {comparison.attach_cpu_ms:.3g} ms of processor time"
     yield from (_goal(goal) for goal in comparison.goals())
     yield from _verdicts(comparison)
     yield machine.line(comparison.machine)
