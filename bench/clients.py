@@ -22,11 +22,11 @@ _AT_ONCE: Final = 16  # connections tried in one round
 
 @dataclass
 class Tally:
-    """What all clients met: seconds for each admitted and each refused request, and how many went wrong."""
+    """What all clients met: seconds for each admitted and each refused request, and what went wrong how often."""
 
     admitted: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
-    errors: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
 
 
 class Crowd:
@@ -114,8 +114,8 @@ class Crowd:
         try:
             async with session.get("/") as response:
                 body = await response.read()
-        except (aiohttp.ClientError, TimeoutError):
-            self.tally.errors += 1
+        except (aiohttp.ClientError, TimeoutError) as error:
+            self.tally.errors[type(error).__name__] += 1
             return False
         took = time.perf_counter() - begun
         if response.status == 200:
@@ -123,7 +123,7 @@ class Crowd:
         elif response.status == 503 and b'"overloaded"' in body:  # any other 503 is a failure, not a refusal
             self.tally.refused.append(took)
         else:
-            self.tally.errors += 1
+            self.tally.errors[f"status {response.status}: {body[:100].decode(errors='replace')}"] += 1
         return response.status == 200
 
     async def _close(self) -> None:
