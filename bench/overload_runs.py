@@ -72,7 +72,7 @@ def measure_all(port: int, seconds: float) -> dict[str, Measured]:
 
 
 def _announce(progress: Progress, bar: TaskID, name: str) -> None:
-    progress.update(bar, description=name)
+    progress.update(bar, description=name, in_flight=0)
     if progress.disable:
         progress.console.print(f"overload: {name}")
 
