@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -22,11 +23,11 @@ _AT_ONCE: Final = 16  # connections tried in one round
 
 @dataclass
 class Tally:
-    """What all clients met: seconds for each admitted and each refused request, and how many went wrong."""
+    """What all clients met: seconds for each admitted and each refused request, and what went wrong how often."""
 
     admitted: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
-    errors: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
 
 
 class Crowd:
@@ -38,63 +39,77 @@ class Crowd:
 
     def __init__(self, server: Server, size: int) -> None:
         self.tally = Tally()
-        self.workers: Counter[int] = Counter()
         self._server = server
         self._share = size // server.workers
-        self._size = self._share * server.workers
-        self._sessions: list[aiohttp.ClientSession] = []
+        self._seats: defaultdict[int, list[aiohttp.ClientSession]] = defaultdict(list)
         self._stopping = False
 
     async def __aenter__(self) -> Self:
         try:
             async with asyncio.timeout(ASSEMBLY_SECONDS):
-                while len(self._sessions) < self._size:
+                while self._missing():
                     self._server.check()
                     await self._seat_some()
+                await self._warm_up()
         except TimeoutError:
-            await self._close()
-            reached = f"{len(self.workers)} of {self._server.workers} workers within {ASSEMBLY_SECONDS:.0f} s"
+            await _close(self._sessions())
+            reached = f"{len(self._seats)} of {self._server.workers} workers within {ASSEMBLY_SECONDS:.0f} s"
             raise Unusable(f"uvicorn served on {reached}: {self._server.last_words()}") from None
         except BaseException:
-            await self._close()
+            await _close(self._sessions())
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._close()
+        await _close(self._sessions())
 
     async def ask(self) -> None:
         """Until ``stop``: every client asks, and asks again as soon as it is answered, or after a refusal's pause."""
         async with asyncio.TaskGroup() as group:
-            for session in self._sessions:
+            for session in self._sessions():
                 group.create_task(self._ask_on(session))
 
     def stop(self) -> None:
         """No new requests; ``ask`` returns when those under way are answered."""
         self._stopping = True
 
+    @property
+    def workers(self) -> set[int]:
+        """The process ids of the workers that the clients were seated on."""
+        return set(self._seats)
+
     async def worker(self) -> int | None:
         """The process id of the worker that takes a new connection; None if none does."""
-        session = self._connect()
-        try:
+        async with self._connect() as session:
             return await _worker(session)
-        finally:
-            await session.close()
+
+    def _sessions(self) -> list[aiohttp.ClientSession]:
+        return [session for seated in self._seats.values() for session in seated]
+
+    def _missing(self) -> int:
+        return self._share * self._server.workers - len(self._sessions())
 
     async def _seat_some(self) -> None:
-        candidates = [self._connect() for _ in range(min(_AT_ONCE, self._size - len(self._sessions)))]
-        seated = len(self._sessions)
+        candidates = [self._connect() for _ in range(min(_AT_ONCE, self._missing()))]
         try:
-            for session, pid in zip(candidates, await asyncio.gather(*map(_worker, candidates)), strict=True):
-                if pid is not None and self.workers[pid] < self._share:
-                    self.workers[pid] += 1
-                    self._sessions.append(session)
-        finally:
-            for session in candidates:
-                if session not in self._sessions:
-                    await session.close()
-        if len(self._sessions) == seated:
+            workers = await asyncio.gather(*map(_worker, candidates))
+        except BaseException:
+            await _close(candidates)
+            raise
+        turned_away = []
+        for session, pid in zip(candidates, workers, strict=True):
+            if pid is not None and len(self._seats[pid]) < self._share:
+                self._seats[pid].append(session)
+            else:
+                turned_away.append(session)
+        await _close(turned_away)
+        if turned_away == candidates:
             await asyncio.sleep(0.05)
+
+    async def _warm_up(self) -> None:
+        """One request on each worker, not tallied: what a worker does once, it has done."""
+        await asyncio.gather(*(self._ask_once(seated[0]) for seated in self._seats.values()))
+        self.tally = Tally()
 
     def _connect(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
@@ -114,8 +129,8 @@ class Crowd:
         try:
             async with session.get("/") as response:
                 body = await response.read()
-        except (aiohttp.ClientError, TimeoutError):
-            self.tally.errors += 1
+        except (aiohttp.ClientError, TimeoutError) as error:
+            self.tally.errors[type(error).__name__] += 1
             return False
         took = time.perf_counter() - begun
         if response.status == 200:
@@ -123,12 +138,13 @@ class Crowd:
         elif response.status == 503 and b'"overloaded"' in body:  # any other 503 is a failure, not a refusal
             self.tally.refused.append(took)
         else:
-            self.tally.errors += 1
+            self.tally.errors[f"status {response.status}: {body[:100].decode(errors='replace')}"] += 1
         return response.status == 200
 
-    async def _close(self) -> None:
-        for session in self._sessions:
-            await session.close()
+
+async def _close(sessions: Iterable[aiohttp.ClientSession]) -> None:
+    for session in sessions:
+        await session.close()
 
 
 async def _worker(session: aiohttp.ClientSession) -> int | None:

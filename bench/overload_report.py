@@ -70,7 +70,8 @@ def _missed(measured: Mapping[str, Measured]) -> Iterator[str]:
     yield from _missed_after_kill(measured["kill"])
     for name in ("control", *MODES):
         if errors := measured[name]["errors"]:
-            yield f"{name}: {errors} requests failed, expected none"
+            cause = next(iter(measured[name]["error_causes"]))
+            yield f"{name}: {errors} requests failed, expected none; most of them: {cause}"
 
 
 def _missed_after_kill(kill: Measured) -> Iterator[str]:

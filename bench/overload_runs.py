@@ -72,7 +72,7 @@ def measure_all(port: int, seconds: float) -> dict[str, Measured]:
 
 
 def _announce(progress: Progress, bar: TaskID, name: str) -> None:
-    progress.update(bar, description=name)
+    progress.update(bar, description=name, in_flight=0)
     if progress.disable:
         progress.console.print(f"overload: {name}")
 
@@ -160,4 +160,5 @@ def _figures(tally: Tally, seconds: float) -> Measured:
         figures[f"{kind}_per_second"] = round(len(times) / seconds, 1)
         for name, fraction in (("p50", 0.5), ("p99", 0.99)):
             figures[f"{kind}_{name}_ms"] = round(1000 * percentile(times, fraction), 2) if times else None
-    return figures | {"errors": tally.errors, "seconds": round(seconds, 3)}
+    causes = dict(tally.errors.most_common(3))
+    return figures | {"errors": tally.errors.total(), "error_causes": causes, "seconds": round(seconds, 3)}

@@ -14,7 +14,7 @@ import hardcap
 from bench.clients import Crowd
 from bench.witness import Witness
 
-PATIENCE: Final = 10.0  # seconds until what should happen is given up as not happening
+PATIENCE: Final = 30.0  # seconds until what should happen is given up as not happening
 
 Answer = TypeVar("Answer")
 

@@ -67,7 +67,8 @@ class HardcapMiddleware:
     request is answered 503, the reason is logged, and it is tried again each second. Nothing ever runs uncapped.
 
     ``limiter`` is used as it is, and stays the caller's to close; or ``config`` says what to open. With either, the
-    environment is not read; without, the arguments go before it.
+    environment is not read; without, the arguments go before it. When the segment is retired (``unlink --force``), the
+    middleware opens a new one of that name, with the same configuration, and goes on with that.
 
     ``amount`` is called with the scope, and returns the units of the first resource or a mapping of resource to
     units; 1 without it. What it raises goes to the server, and nothing is counted.
@@ -151,8 +152,7 @@ def _with_and_without_slash(path: str) -> tuple[str, str]:
 def _path(scope: Scope) -> str:
     """The path below ``root_path``: servers and mounts of the newer kind leave the prefix in ``path``."""
     path: str = scope["path"]
-    root: str = scope.get("root_path", "").rstrip("/")
-    return path[len(root) :] if root and path.startswith(f"{root}/") else path
+    return path.removeprefix(scope.get("root_path", "").rstrip("/"))
 
 
 def _releasing(permit: Permit, send: Send) -> Send:
@@ -250,10 +250,18 @@ class _Source:
     def _attempt_under_way(self) -> Future[None] | None:
         with self._lock:
             if self._attempt is None and self._limiter is None and time.monotonic() >= self._quiet_until:
-                self._attempt = Future()
-                self._attempt.set_running_or_notify_cancel()  # so one who is cancelled leaves it to the others
-                threading.Thread(target=self._attach, args=(self._attempt,), name="hardcap-attach").start()
+                self._attempt = self._begin()
             return self._attempt
+
+    def _begin(self) -> Future[None] | None:
+        attempt: Future[None] = Future()
+        attempt.set_running_or_notify_cancel()  # so that one who is cancelled leaves it to the others
+        try:
+            threading.Thread(target=self._attach, args=(attempt,), name="hardcap-attach").start()
+        except RuntimeError as error:  # no more threads to be had
+            self._trouble = _text(error)
+            return None
+        return attempt
 
     def _attach(self, attempt: Future[None]) -> None:
         limiter = None

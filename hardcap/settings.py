@@ -79,6 +79,9 @@ class Limits(Mapping[str, int]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
+    def __reduce__(self) -> tuple[type[Limits], tuple[dict[str, int]]]:
+        return Limits, (dict(self._pairs),)
+
 
 # --- checks ----------------------------------------------------------------------------------------------------------
 

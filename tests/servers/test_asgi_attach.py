@@ -1,0 +1,295 @@
+"""The ASGI middleware, driven directly: configured by the environment, attached when first needed, attached again."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hardcap
+from hardcap.asgi import HardcapMiddleware
+from tests.conftest import Spawn
+from tests.support.asgi import Exchange, Gated
+from tests.support.processes import eventually
+
+LIMIT = 4
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, name: str, segment_dir: Path) -> None:
+    monkeypatch.setenv("HARDCAP_NAME", name)
+    monkeypatch.setenv("HARDCAP_LIMIT", str(LIMIT))
+    monkeypatch.setenv("HARDCAP_DIR", os.fspath(segment_dir))
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all limiters made in this test, attached or failed."""
+    names: list[str] = []
+    attach = hardcap.Limiter.__init__
+
+    def counted(limiter: hardcap.Limiter, config: hardcap.Config) -> None:
+        names.append(config.name)
+        attach(limiter, config)
+
+    monkeypatch.setattr(hardcap.Limiter, "__init__", counted)
+    return names
+
+
+async def answers(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"answer"})
+
+
+def request(app: Any, path: str = "/", **scope: Any) -> Exchange:
+    return asyncio.run(asyncio.wait_for(Exchange(path, **scope).run(app), 60))
+
+
+def junk(segment_dir: Path, name: str) -> Path:
+    """A file that is not ours at the segment's path: attaching is refused as long as it is there."""
+    path = segment_dir / name
+    path.write_bytes(b"not a segment")
+    path.chmod(0o600)
+    return path
+
+
+@contextmanager
+def directory_locked(segment_dir: Path) -> Iterator[None]:
+    descriptor = os.open(segment_dir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# --- the environment alone -------------------------------------------------------------------------------------------
+
+
+def test_the_environment_is_enough(name: str, segment_dir: Path) -> None:
+    async def main() -> None:
+        app = HardcapMiddleware(answers)
+        streams = [Gated() for _ in range(LIMIT)]
+        tasks = [asyncio.create_task(stream.run(app)) for stream in streams]
+        for stream in streams:
+            await stream.waiting.wait()
+        assert hardcap.inspect(name, segment_dir).resources[0].in_flight == LIMIT
+        assert (await Exchange().run(app)).status == 503
+        for stream in streams:
+            stream.gate.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    assert hardcap.inspect(name, segment_dir).resources[0].in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("HARDCAP_LIMIT", "-1"),
+        ("HARDCAP_NAME", ".hidden"),
+        ("HARDCAP_STATUS", "404"),
+        ("HARDCAP_RETRY_AFTER", "-1"),
+        ("HARDCAP_EXEMPT", "health"),
+        ("HARDCAP_LIMITT", "1"),
+    ],
+)
+def test_a_bad_environment_fails_when_the_middleware_is_made(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(hardcap.ConfigError, match=variable):
+        HardcapMiddleware(answers)
+
+
+def test_no_name_fails_when_the_middleware_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARDCAP_NAME")
+    with pytest.raises(hardcap.ConfigError, match="HARDCAP_NAME"):
+        HardcapMiddleware(answers)
+
+
+def test_waiting_from_the_environment_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARDCAP_TIMEOUT", "0.5")
+    with pytest.raises(NotImplementedError, match="timeout"):
+        HardcapMiddleware(answers)
+
+
+def test_arguments_go_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARDCAP_LIMIT", "0")
+    monkeypatch.setenv("HARDCAP_STATUS", "429")
+    monkeypatch.setenv("HARDCAP_RETRY_AFTER", "7")
+    monkeypatch.setenv("HARDCAP_EXEMPT", "/ping")
+    app = HardcapMiddleware(answers)
+    assert [request(app, path).status for path in ("/ping", "/health", "/")] == [200, 429, 429]
+    assert request(app).headers[b"retry-after"] == b"7"
+    app = HardcapMiddleware(answers, status=503, retry_after=1.0, exempt=("/health",))  # the defaults, but said
+    assert [request(app, path).status for path in ("/ping", "/health")] == [503, 200]
+    assert request(app).headers[b"retry-after"] == b"1"
+
+
+def test_the_environment_is_not_read_beside_a_config_or_a_limiter(
+    monkeypatch: pytest.MonkeyPatch, name: str, segment_dir: Path
+) -> None:
+    monkeypatch.setenv("HARDCAP_STATUS", "nonsense")
+    config = hardcap.Config(name, limit=0, directory=segment_dir)
+    assert request(HardcapMiddleware(answers, config=config)).status == 503
+    with hardcap.open(config) as limiter:
+        assert request(HardcapMiddleware(answers, limiter)).status == 503
+
+
+# --- attached when first needed, once a process ----------------------------------------------------------------------
+
+
+def test_b28_what_is_not_counted_does_not_attach(name: str, segment_dir: Path) -> None:
+    app = HardcapMiddleware(answers)
+    for kind in ("lifespan", "websocket", "tcp"):
+        request(app, type=kind)
+    assert request(app, "/health").status == 200
+    assert not (segment_dir / name).exists()
+    assert request(app).status == 200
+    assert (segment_dir / name).exists()
+
+
+def test_two_event_loops_attach_once(attempts: list[str], name: str) -> None:
+    app = HardcapMiddleware(answers)
+    barrier = threading.Barrier(2)
+    statuses: list[int] = []
+
+    async def burst() -> None:
+        barrier.wait(60)
+        exchanges = await asyncio.gather(*(Exchange().run(app) for _ in range(20)))
+        statuses.extend(exchange.status for exchange in exchanges)
+
+    loops = [threading.Thread(target=asyncio.run, args=(burst(),)) for _ in range(2)]
+    for loop in loops:
+        loop.start()
+    for loop in loops:
+        loop.join(60)
+    assert statuses == [200] * 40
+    assert attempts == [name]
+
+
+def test_attaching_does_not_hold_up_the_loop_and_a_cancelled_request_not_the_others(
+    attempts: list[str], name: str, segment_dir: Path
+) -> None:
+    async def main() -> None:
+        app = HardcapMiddleware(answers)
+        with directory_locked(segment_dir):
+            tasks = [asyncio.create_task(Exchange().run(app)) for _ in range(LIMIT + 1)]
+            for _ in range(20):  # the loop goes on
+                await asyncio.sleep(0.005)
+            assert not any(task.done() for task in tasks)
+            tasks[0].cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await tasks[0]
+        assert [exchange.status for exchange in await asyncio.gather(*tasks[1:])] == [200] * LIMIT
+        assert attempts == [name]
+        assert hardcap.inspect(name, segment_dir).resources[0].in_flight == 0
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+FORK = """
+import asyncio, os
+from hardcap.asgi import HardcapMiddleware
+from tests.support.asgi import Exchange
+
+async def app(scope, receive, send):
+    shown = hardcap.inspect(name, directory)
+    mine = [process for process in shown.processes if process.pid == os.getpid()]
+    body = b"%d of %d" % (mine[0].held, shown.resources[0].in_flight)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+
+def request():
+    return asyncio.run(Exchange().run(counted)).body.decode()
+
+import hardcap
+counted = HardcapMiddleware(app)
+answers = [request() if attached_before else ""]
+reading, writing = os.pipe()
+if os.fork() == 0:
+    try:
+        os.write(writing, request().encode())
+    finally:
+        os._exit(0)
+os.close(writing)
+os.wait()
+answers + [os.read(reading, 100).decode(), request()]
+"""
+
+
+@pytest.mark.parametrize("attached_before", [False, True])
+def test_a_forked_child_counts_in_its_own_slot(
+    spawn: Spawn, name: str, segment_dir: Path, attached_before: bool
+) -> None:
+    child = spawn()
+    answers = child.run(FORK, name=name, directory=os.fspath(segment_dir), attached_before=attached_before)
+    assert child.finish() == 0
+    assert answers == ["1 of 1" if attached_before else "", "1 of 1", "1 of 1"]
+
+
+# --- nothing ever runs uncapped --------------------------------------------------------------------------------------
+
+
+def test_no_attachment_is_503_one_line_and_another_try_each_second(
+    caplog: pytest.LogCaptureFixture, attempts: list[str], name: str, segment_dir: Path
+) -> None:
+    app = HardcapMiddleware(answers, status=429)
+    path = junk(segment_dir, name)
+    with caplog.at_level(logging.ERROR, "hardcap"):
+        refused = [request(app) for _ in range(50)]
+    assert {exchange.status for exchange in refused} == {503}
+    assert {exchange.received for exchange in refused} == {0}
+    lines = [record.getMessage() for record in caplog.records if record.name == "hardcap"]
+    assert os.fspath(path) in lines[0]
+    assert 1 <= len(lines) <= len(attempts) < 50  # one a second, however slow this machine is
+    assert request(app, "/health").status == 200
+    path.unlink()
+    eventually(lambda: request(app).status == 200, "attached once it can be")
+
+
+def test_a_retired_segment_is_left_for_a_new_one(name: str, segment_dir: Path) -> None:
+    async def main() -> None:
+        app = HardcapMiddleware(answers)
+        stream = Gated()
+        task = asyncio.create_task(stream.run(app))
+        await stream.waiting.wait()
+        hardcap.unlink(name, directory=segment_dir, force=True)
+        assert (await Exchange().run(app)).status == 200
+        stream.gate.set()
+        await task
+        assert stream.status == 200
+        snapshot = hardcap.inspect(name, segment_dir)
+        assert snapshot.totals.admitted == 1 and snapshot.resources[0].in_flight == 0
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_given_limiter_that_is_retired_is_opened_again(name: str, segment_dir: Path) -> None:
+    with hardcap.open(name, limit=LIMIT, directory=segment_dir) as limiter:
+        app = HardcapMiddleware(answers, limiter)
+        assert request(app).status == 200
+        hardcap.unlink(name, directory=segment_dir, force=True)
+        assert request(app).status == 200
+        assert hardcap.inspect(name, segment_dir).totals.admitted == 1
+        with pytest.raises(hardcap.SegmentRetired):
+            limiter.reserve()
+
+
+def test_a_closed_limiter_is_never_open(caplog: pytest.LogCaptureFixture, name: str, segment_dir: Path) -> None:
+    with hardcap.open(name, limit=LIMIT, directory=segment_dir) as limiter:
+        app = HardcapMiddleware(answers, limiter)
+        assert request(app).status == 200
+    with caplog.at_level(logging.ERROR, "hardcap"):
+        assert {request(app).status for _ in range(5)} == {503}
+    assert "closed" in caplog.text

@@ -1,0 +1,77 @@
+"""An application whose requests last until the test says so, with a witness that knows nothing of hardcap.
+
+Configured by the environment: ``WITNESS`` is a directory. Every request to ``/hold`` keeps a file of its own there
+while it runs, and ends once the file ``open`` is there, or its client has gone. ``app`` is capped, ``uncapped`` is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from hardcap.asgi import HardcapMiddleware
+
+WITNESS = Path(os.environ["WITNESS"])
+_numbers = itertools.count()
+
+
+async def hold(send: Any, receive: Any) -> None:
+    holder = WITNESS / f"holder-{os.getpid()}-{next(_numbers)}"
+    os.close(os.open(holder, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    gone = asyncio.create_task(disconnected(receive))
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not (WITNESS / "open").exists() and not gone.done():
+            await send({"type": "http.response.body", "body": b"chunk ", "more_body": True})
+            await asyncio.sleep(0.01)
+        await send({"type": "http.response.body", "body": b"end"})
+    finally:
+        gone.cancel()
+        holder.unlink()
+
+
+async def disconnected(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def lifespan(receive: Any, send: Any) -> None:
+    for phase in ("startup", "shutdown"):
+        await receive()
+        (WITNESS / f"{phase}-{os.getpid()}").touch()
+        await send({"type": f"lifespan.{phase}.complete"})
+
+
+async def plain(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "lifespan":
+        await lifespan(receive, send)
+    elif scope["path"] == "/hold":
+        await hold(send, receive)
+    elif scope["path"] == "/fail":
+        raise LookupError("the application's own")
+    else:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+
+def signed(app: Any) -> Any:
+    """Every response says which worker it came from, and takes that worker long enough for others to get the next."""
+
+    async def signing(scope: Any, receive: Any, send: Any) -> None:
+        async def sign(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                time.sleep(0.005)
+                message["headers"].append((b"x-worker", b"%d" % os.getpid()))
+            await send(message)
+
+        await app(scope, receive, sign if scope["type"] == "http" else send)
+
+    return signing
+
+
+uncapped = signed(plain)
+app = signed(HardcapMiddleware(plain)) if "HARDCAP_NAME" in os.environ else uncapped
