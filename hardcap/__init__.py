@@ -6,6 +6,7 @@
 
 Layers, lowest first; a module imports only from those above it in this table:
 
+    extension    the native core, if it is there
     errors       what can go wrong, one tree
     layout       the byte map of a segment
     settings     what each setting may be
@@ -23,9 +24,13 @@ Layers, lowest first; a module imports only from those above it in this table:
     strict       reserve and release by compare-and-swap
     approximate  reserve and release by the sum of the slots
     snapshot     the read-only view
+    nativecore   both modes natively
+    backend      which words, and which core on them
     connection   attached, closed, or inherited by a fork; refusals
     permit       what one reservation took
     limiter      Limiter: what users hold
+    portable     both in Python
+    opening      from a configuration to a limiter
     asgi         the middleware for ASGI servers
 """
 
@@ -36,6 +41,7 @@ from collections.abc import Mapping
 
 from hardcap import segment as _segment
 from hardcap import snapshot as _snapshot
+from hardcap.backend import choose
 from hardcap.config import Config, Mode
 from hardcap.errors import (
     BackendUnavailable,
@@ -50,7 +56,8 @@ from hardcap.errors import (
     SegmentRetired,
     SlotsExhausted,
 )
-from hardcap.limiter import BACKEND, Limiter
+from hardcap.limiter import Limiter
+from hardcap.opening import open_limiter
 from hardcap.permit import Permit
 from hardcap.snapshot import ProcessSnapshot, ResourceSnapshot, Snapshot, Totals
 
@@ -113,18 +120,18 @@ def open(
         "enforce": enforce,
     }
     if not isinstance(name_or_config, Config):
-        return Limiter(Config(name_or_config, **settings))  # type: ignore[arg-type]
+        return open_limiter(Config(name_or_config, **settings))  # type: ignore[arg-type]
     given = [key for key, value in settings.items() if value is not None]
     if given:
         raise ConfigError(given[0], settings[given[0]], "nothing beside a Config, which holds all settings")
-    return Limiter(name_or_config)
+    return open_limiter(name_or_config)
 
 
 def inspect(name: str, directory: str | os.PathLike[str] | None = None) -> Snapshot:
     """Read a segment without attaching to it. Raises :class:`SegmentError` where there is none."""
     Config(name, directory=directory)
     with _segment.viewing(name, directory) as segment:
-        return _snapshot.read(segment, BACKEND)
+        return _snapshot.read(segment, choose(None, segment.path).name)
 
 
 def unlink(name: str, directory: str | os.PathLike[str] | None = None, force: bool = False) -> None:
@@ -134,4 +141,4 @@ def unlink(name: str, directory: str | os.PathLike[str] | None = None, force: bo
     of them has let go, the old cap and a new one of that name both admit.
     """
     Config(name, directory=directory)
-    _segment.unlink(name, directory, force=force)
+    _segment.unlink(name, directory, choose(None, name).words, force=force)

@@ -24,6 +24,8 @@ ADMITTED: Final = -1
 class Admission:
     """Reserve and release on one slot of one segment, by one of the two modes."""
 
+    inherited = False  # by a fork that no hook has told of
+
     def __init__(self, segment: Segment, slot: int) -> None:
         resources = range(len(segment.shape.resources))
         block = layout.slot(slot)

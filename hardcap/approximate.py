@@ -18,12 +18,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import cast
 
 from hardcap import layout
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted
 from hardcap.layout import MAX_LIMIT, SLOT_BYTES, WORD
 from hardcap.segment import Segment
+from hardcap.words import PlainWords
 
 
 class Approximate(Admission):
@@ -31,6 +33,7 @@ class Approximate(Admission):
 
     def __init__(self, segment: Segment, slot: int) -> None:
         super().__init__(segment, slot)
+        self._plain = cast(PlainWords, segment.words)
         self._high_water = 0
         self._columns = [segment.words.column(0, 0, 1) for _ in segment.shape.resources]
         self._queued: deque[_Change] = deque()
@@ -42,7 +45,7 @@ class Approximate(Admission):
                 return wanted[0][0]
             self._depth = 1
             try:
-                words = self._words
+                words = self._plain
                 if words.cells[layout.H_HIGH_WATER] != self._high_water:
                     self._see_new_slots()
                 for index, units in wanted:
@@ -67,7 +70,7 @@ class Approximate(Admission):
                 return
             self._depth = 1
             try:
-                cells = self._words.cells
+                cells = self._plain.cells
                 for index, units in wanted:
                     if cells[self._own[index]] < units:
                         raise self._too_much(index, units)

@@ -24,6 +24,7 @@ from typing import Any, Final
 from hardcap.config import Config, MiddlewareSettings
 from hardcap.errors import CapExceeded, ConfigError, SegmentClosed, SegmentError
 from hardcap.limiter import Limiter
+from hardcap.opening import open_limiter
 from hardcap.permit import Permit
 
 Scope = MutableMapping[str, Any]
@@ -205,7 +206,7 @@ class _Source:
 
     def __init__(self, limiter: Limiter | None, config: Config | None) -> None:
         self._limiter = self._given = limiter
-        self._open = functools.partial(Limiter, config) if config else functools.partial(copy.copy, limiter)
+        self._open = functools.partial(open_limiter, config) if config else functools.partial(copy.copy, limiter)
         self._trouble = ""
         self._quiet_until = -math.inf
         self.forget_attempt()

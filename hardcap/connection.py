@@ -6,19 +6,21 @@ import dataclasses
 import logging
 import os
 import threading
+import warnings
 import weakref
+from collections.abc import Callable
+from typing import Any
 
-from hardcap import layout, recovery, snapshot
+from hardcap import layout, locks, recovery, snapshot
 from hardcap import segment as segments
 from hardcap.admission import ADMITTED, Admission
-from hardcap.amounts import Wanted
-from hardcap.approximate import Approximate
-from hardcap.config import Config, Mode
+from hardcap.amounts import ONE, Wanted, check_headroom, check_timeout, wanted
+from hardcap.backend import Backend
+from hardcap.config import Config
 from hardcap.directory import Directory
 from hardcap.errors import CapExceeded, SegmentError
 from hardcap.ownership import claim, move_out
 from hardcap.segment import Segment
-from hardcap.strict import Strict
 
 log = logging.getLogger("hardcap")
 
@@ -26,15 +28,14 @@ log = logging.getLogger("hardcap")
 class _Attachment:
     """One slot of one segment, ours until it is cleared up."""
 
-    def __init__(self, config: Config) -> None:
-        self.segment = segments.attach(config)
+    def __init__(self, config: Config, backend: Backend) -> None:
+        self.segment = segments.attach(config, backend.words)
         try:
             self.slot = claim(self.segment)
         except BaseException:
             self.segment.close()
             raise
-        kind = Strict if self.segment.shape.mode is Mode.strict else Approximate
-        self.admission: Admission = kind(self.segment, self.slot)
+        self.admission = backend.admission(self.segment, self.slot)
 
     def close(self) -> None:
         self.admission.close(self._clear_up)
@@ -70,7 +71,12 @@ class Connection:
     ``admission`` is the one in use, or a stand-in that does the right thing. Dropped without close, it closes.
     """
 
-    def __init__(self, config: Config) -> None:
+    headroom = staticmethod(check_headroom)
+    timeout = staticmethod(check_timeout)
+
+    def __init__(self, config: Config, backend: Backend, reopen: Callable[[Config], Any]) -> None:
+        self.backend = backend
+        self.reopen = reopen  # what a pickled limiter calls where it arrives
         self.place = Directory(config.directory)
         self.config = dataclasses.replace(config, directory=self.place.path)  # wherever this process or a child moves
         self.path = self.place.file(config.name)
@@ -85,12 +91,14 @@ class Connection:
         """The admission in use. Attaches first after a fork; raises :class:`SegmentClosed` after close."""
         admission = self.admission
         if isinstance(admission, Admission):
-            return admission
+            if not admission.inherited:
+                return admission
+            forget_parent()  # forked from C, where no hook ran
         with self._opening:
             if self.closed:
                 raise segments.closed(self.path)
             if self._attachment is None:
-                self._attachment = _Attachment(self.config)
+                self._attachment = _Attachment(self.config, self.backend)
                 self.admission = self._attachment.admission
                 weakref.finalize(self, self._attachment.close).atexit = False
             return self._attachment.admission
@@ -132,6 +140,17 @@ class Connection:
         name = admission.segment.shape.resources[index]
         return CapExceeded(self.config.name, name, limit, count, dict(wanted)[index])
 
+    def wanted(self, arguments: tuple[int, ...], amounts: dict[str, int]) -> Wanted:
+        """What a call asks for, checked: by position, one at most, and by name."""
+        if len(arguments) > 1:
+            raise TypeError(f"{len(arguments)} amounts by position, allowed: one")
+        return wanted(self.live().segment.shape.resources, arguments[0] if arguments else ONE, amounts)
+
+    def forgotten(self, wanted: Wanted) -> None:
+        """Tell of a permit that was collected while held."""
+        text = f"a permit of limiter '{self.config.name}' was never released: {wanted}"
+        warnings.warn(text, ResourceWarning, stacklevel=2)
+
     def after_fork(self) -> None:
         """In the child: let go of what is the parent's."""
         self._opening = threading.RLock()
@@ -155,6 +174,12 @@ _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 def _disown_inherited() -> None:
     for connection in list(_connections):
         connection.after_fork()
+
+
+def forget_parent() -> None:
+    """What the hooks do in a child that Python forked, in one that was forked from C."""
+    locks.close_inherited()
+    _disown_inherited()
 
 
 # Registered after the hook of locks.py, which has closed the inherited descriptors by then.

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
+from typing import Self
 
 from hardcap import layout, recovery, snapshot
-from hardcap.admission import ADMITTED
-from hardcap.amounts import ONE, SINGLE, check_headroom, check_timeout, index_of, wanted
+from hardcap.amounts import ONE, index_of
 from hardcap.config import Config, Mode, check_integer
 from hardcap.connection import Connection
-from hardcap.errors import BackendUnavailable
 from hardcap.permit import Permit
 from hardcap.snapshot import Snapshot
-
-BACKEND = "atomics"
 
 
 class Limiter:
@@ -26,9 +24,9 @@ class Limiter:
     its units stay counted until this process ends, and never the other way round.
     """
 
-    def __init__(self, config: Config) -> None:
-        _check_supported(config)
-        self._connection = Connection(config)
+    __slots__ = ()
+
+    _connection: Connection
 
     def reserve(self, amount: int = ONE, /, *, headroom: int = 0, **amounts: int) -> bool:
         """Decide and count in one step: True, and the units are held until :meth:`release`; or False, and nothing is.
@@ -37,32 +35,18 @@ class Limiter:
         many units of each resource asked for stay free: for low-priority traffic. Raises ``ValueError`` for an amount
         that is no integer from 1 to 2**31 - 1 (0 by name, beside a positive one), and :class:`SegmentError`.
         """
-        connection = self._connection
-        units = SINGLE if amount is ONE and not amounts else wanted(self._names(), amount, amounts)
-        if type(headroom) is not int or headroom:
-            check_headroom(headroom)
-        refused = connection.admission.reserve(units, headroom)
-        return refused == ADMITTED or connection.try_again(units, headroom, refused) == ADMITTED
+        raise NotImplementedError
 
     def release(self, amount: int = ONE, /, **amounts: int) -> None:
         """Give back what :meth:`reserve` took. More than this process holds: :class:`ReleaseError`, nothing changed."""
-        units = SINGLE if amount is ONE and not amounts else wanted(self._names(), amount, amounts)
-        self._connection.admission.release(units)
+        raise NotImplementedError
 
     def admit(self, amount: int = ONE, /, *, timeout: float | None = 0.0, headroom: int = 0, **amounts: int) -> Permit:
         """Reserve, and return what was taken as a :class:`Permit`; :class:`CapExceeded` if there is no room.
 
         ``timeout`` is in seconds; other than 0 it raises ``NotImplementedError``: waiting is not there yet.
         """
-        check_timeout(timeout)
-        units = wanted(self._names(), amount, amounts)
-        check_headroom(headroom)
-        refused = self._connection.live().reserve(units, headroom)
-        if refused != ADMITTED:
-            refused = self._connection.try_again(units, headroom, refused)
-        if refused != ADMITTED:
-            raise self._connection.exceeded(units, refused)
-        return Permit(self._connection, units)
+        raise NotImplementedError
 
     async def admit_async(
         self, amount: int = ONE, /, *, timeout: float | None = 0.0, headroom: int = 0, **amounts: int
@@ -137,7 +121,7 @@ class Limiter:
         admission = self._connection.live()
         with admission.visit():
             self._connection.check_lock(admission.segment)
-            return snapshot.read(admission.segment, BACKEND, admission.slot)
+            return snapshot.read(admission.segment, self._connection.backend.name, admission.slot)
 
     def reap(self) -> int:
         """Recover dead owners now; how many were cleared up. One whose operation was cut in half may need another."""
@@ -156,7 +140,7 @@ class Limiter:
     def _names(self) -> tuple[str, ...]:
         return self._connection.live().segment.shape.resources
 
-    def __enter__(self) -> Limiter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -164,16 +148,8 @@ class Limiter:
     ) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[type[Limiter], tuple[Config]]:
-        return Limiter, (self._connection.config,)
+    def __reduce_ex__(self, protocol: object) -> tuple[Callable[[Config], Limiter], tuple[Config]]:
+        return self._connection.reopen, (self._connection.config,)
 
     def __repr__(self) -> str:
         return f"<Limiter '{self._connection.path}'{' closed' if self._connection.closed else ''}>"
-
-
-def _check_supported(config: Config) -> None:
-    if config.backend == "native":
-        remedy = "leave backend at 'auto', or choose 'atomics'"
-        raise BackendUnavailable(config.name, "no native core in this version", "backend 'atomics'", remedy)
-    if config.enforce is False:
-        raise NotImplementedError("enforce=False is not there yet: leave it out")

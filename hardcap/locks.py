@@ -16,6 +16,8 @@ import threading
 from collections.abc import Iterator
 from errno import EACCES, EAGAIN
 
+from hardcap.extension import native
+
 _Identity = tuple[int, int]
 
 _descriptors: dict[int, _Identity] = {}
@@ -33,6 +35,8 @@ def open_description(path: str, flags: int, *, dir_fd: int | None = None) -> int
     with _guard:  # no fork between the opening and the entry in the list
         descriptor = os.open(path, flags | os.O_CLOEXEC, dir_fd=dir_fd)
         _descriptors[descriptor] = identity(descriptor)
+        if native is not None:  # a child forked from C runs no hook of ours
+            native.guard(descriptor)
     return descriptor
 
 
@@ -53,6 +57,8 @@ def close(descriptor: int) -> None:
     with _guard:
         ours = is_ours(descriptor)
         _descriptors.pop(descriptor, None)
+        if native is not None:
+            native.unguard(descriptor)
         if ours:
             os.close(descriptor)
 
@@ -93,7 +99,8 @@ def is_taken(descriptor: int, byte: int) -> bool:
     return bool(struct.unpack("hhqqi4x", answer)[0] != fcntl.F_UNLCK)
 
 
-def _close_inherited() -> None:
+def close_inherited() -> None:
+    """In a forked child, before any other code of it runs: let go of every lock of the parent's."""
     global _guard
     for descriptor in list(_descriptors):
         close(descriptor)
@@ -104,5 +111,5 @@ def _close_inherited() -> None:
 os.register_at_fork(
     before=lambda: _guard.acquire(),
     after_in_parent=lambda: _guard.release(),
-    after_in_child=_close_inherited,
+    after_in_child=close_inherited,
 )

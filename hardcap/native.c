@@ -766,6 +766,16 @@ static PyMethodDef core_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyObject *core_inherited(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Core *)object)->born != atomic_load(&generation));
+}
+
+static PyGetSetDef core_getset[] = {
+    {"inherited", core_inherited, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMemberDef core_members[] = {
     {"closed", T_BOOL, offsetof(Core, closed), 0, NULL},
     {NULL, 0, 0, 0, NULL},
@@ -777,6 +787,7 @@ static PyType_Slot core_slots[] = {
     {Py_tp_dealloc, core_dealloc},
     {Py_tp_methods, core_methods},
     {Py_tp_members, core_members},
+    {Py_tp_getset, core_getset},
     {0, NULL},
 };
 
@@ -979,9 +990,12 @@ static void permit_forgotten(Permit *self)
     if (!is_live(self->core) || is_finalizing())
         return;
     PyErr_Fetch(&type, &value, &trace);
-    if (permit_give_back(self) < 0 || PyErr_WarnFormat(PyExc_ResourceWarning, 1, "a permit for %llu units was never released",
-                                                       (unsigned long long)self->wanted.units[0]) < 0)
+    PyObject *pairs = permit_give_back(self) < 0 ? NULL : show_wanted(&self->wanted);
+    PyObject *told = pairs ? PyObject_CallMethod(self->connection, "forgotten", "O", pairs) : NULL;
+    if (told == NULL)
         PyErr_WriteUnraisable((PyObject *)Py_TYPE((PyObject *)self));
+    Py_XDECREF(pairs);
+    Py_XDECREF(told);
     PyErr_Restore(type, value, trace);
 }
 

@@ -115,12 +115,21 @@ class _Sweep:
     def _settle_all(self) -> None:
         for index in self._resources:
             if any(self._words.load(layout.slot_word(slot, index)) for slot in self._kept):
-                any(self._settle(index) for _ in range(SETTLE_TRIES))
+                self._settle(index)
         for slot in sorted(self._kept):
             if is_clean(self._segment, slot):
                 self._free(slot)
 
-    def _settle(self, index: int) -> bool:
+    def _settle(self, index: int) -> None:
+        if self._swap_natively(index) if hasattr(self._words, "settle") else self._swap(index):
+            for slot in sorted(self._kept):
+                self._words.store(layout.slot_word(slot, index), 0)
+            self._changed = True
+
+    def _swap(self, index: int) -> bool:
+        return any(self._swap_once(index) for _ in range(SETTLE_TRIES))
+
+    def _swap_once(self, index: int) -> bool:
         # [P1] settle: the global word is loaded before the slots are read.
         #   pairs: [P1] in strict, where pending is announced before the swap
         #   else:  a swap after this load makes ours fail; one before it has been announced where we look.
@@ -129,12 +138,14 @@ class _Sweep:
         if total is None:
             return False
         after = pack(total, high(before) + 1)
-        if not self._words.compare_exchange(layout.global_word(index), before, after):
-            return False
-        for slot in sorted(self._kept):
-            self._words.store(layout.slot_word(slot, index), 0)
-        self._changed = True
-        return True
+        return self._words.compare_exchange(layout.global_word(index), before, after)
+
+    def _swap_natively(self, index: int) -> bool:
+        """The same scan and swap in C, where its window is a few nanoseconds a slot."""
+        slots = self._segment.shape.slots
+        kept = bytes(slot in self._kept for slot in range(slots))
+        words = (layout.global_word(index), layout.H_HIGH_WATER, layout.slot_word(0, index))
+        return self._words.settle(*words, STEP, slots, kept, SETTLE_TRIES)  # type: ignore[attr-defined, no-any-return]
 
     def _sum_if_quiet(self, index: int) -> int | None:
         """What the others hold, or None while one of them has a change in flight. Asks the kernel nothing. [R1]"""

@@ -20,7 +20,7 @@ from hardcap.directory import OWNER_ONLY, Directory, failure
 from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClosed, SegmentError, SegmentRetired
 from hardcap.header import MODE_NUMBERS, Header, Shape, parse, read_ours
 from hardcap.publishing import publish, remove_debris
-from hardcap.words import AtomicWords, PlainWords, require_atomics, words_of
+from hardcap.words import MappedWords, MapWords, PlainWords, words_of
 
 log = logging.getLogger("hardcap")
 
@@ -30,12 +30,12 @@ _ANY_MODE = 0o777
 class Segment:
     """One mapped segment, attended: ``lock`` is the descriptor whose locks say so, never the mapped one."""
 
-    def __init__(self, path: str, shape: Shape, lock: int, memory: mmap.mmap) -> None:
+    def __init__(self, path: str, shape: Shape, lock: int, memory: mmap.mmap, words: MappedWords) -> None:
         self.path = path
         self.name = os.path.basename(path)
         self.shape = shape
         self.lock = lock
-        self.words = AtomicWords(memory) if shape.mode is Mode.strict else PlainWords(memory)
+        self.words = words
         self._memory = memory
 
     def is_locked(self) -> bool:
@@ -93,45 +93,44 @@ def closed(path: str) -> SegmentClosed:
     return SegmentClosed(path, "this limiter closed", "an open one", "open the name again")
 
 
-def attach(config: Config) -> Segment:
+def attach(config: Config, map_words: MapWords) -> Segment:
     """Attach to the segment that ``config`` names, or build it. Raises ConfigError or SegmentError."""
     directory = Directory(config.directory, permissions=config.permissions or OWNER_ONLY)
     path = directory.file(config.name)
     if config.limits is None and not os.path.isdir(directory.path):
         raise _nothing_there(path)
-    require_atomics(path)
     size = layout.segment_bytes(config.max_processes or layout.DEFAULT_SLOTS)
     try:
         with directory.locked(create=True) as descriptor:
-            return _attach_locked(directory, descriptor, config)
+            return _attach_locked(directory, descriptor, config, map_words)
     except OSError as error:
         raise failure(path, error, f"room for {size} bytes and a file of ours") from error
 
 
-def _attach_locked(directory: Directory, descriptor: int, config: Config) -> Segment:
+def _attach_locked(directory: Directory, descriptor: int, config: Config, map_words: MapWords) -> Segment:
     remove_debris(descriptor, config.name)
     file = directory.open_file(descriptor, config.name, os.O_RDWR)
     if file is None:
-        return _build(directory, descriptor, config, None)
+        return _build(directory, descriptor, config, map_words, None)
     try:
-        return _attend(directory, descriptor, config, file)
+        return _attend(directory, descriptor, config, map_words, file)
     finally:
         locks.close(file)
 
 
-def _attend(directory: Directory, descriptor: int, config: Config, file: int) -> Segment:
+def _attend(directory: Directory, descriptor: int, config: Config, map_words: MapWords, file: int) -> Segment:
     path = directory.file(config.name)
     image = read_ours(path, file)
     lock = locks.reopen(file)
     try:
         if not _is_free(lock, image):
-            return _join(path, config, parse(path, image, file), file, lock)
+            return _join(path, config, map_words, parse(path, image, file), file, lock)
     except BaseException:
         locks.close(lock)
         raise
     try:
         before = None if config.limits else parse(path, image, file)
-        return _build(directory, descriptor, config, before)
+        return _build(directory, descriptor, config, map_words, before)
     finally:
         locks.close(lock)
 
@@ -141,11 +140,12 @@ def _is_free(lock: int, image: bytes) -> bool:
     return locks.take(lock, layout.ATTENDANCE_BYTE) or bool(words_of(image, layout.H_RETIRED, 1)[0])
 
 
-def _join(path: str, config: Config, header: Header, file: int, lock: int) -> Segment:
+def _join(path: str, config: Config, map_words: MapWords, header: Header, file: int, lock: int) -> Segment:
     _compare(path, config, header.shape)
     if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):
         raise SegmentError(path, "its attendance byte locked for writing", "openers alone to do so")
-    segment = Segment(path, header.shape, lock, mmap.mmap(file, layout.segment_bytes(header.shape.slots)))
+    memory = mmap.mmap(file, layout.segment_bytes(header.shape.slots))
+    segment = Segment(path, header.shape, lock, memory, map_words(header.shape.mode, memory))
     _reconfigure(segment, config, header.configured)
     return segment
 
@@ -178,7 +178,9 @@ def _reconfigure(segment: Segment, config: Config, configured: tuple[int, ...]) 
     segment.set_limits(changed, configured=True)
 
 
-def _build(directory: Directory, descriptor: int, config: Config, before: Header | None) -> Segment:
+def _build(
+    directory: Directory, descriptor: int, config: Config, map_words: MapWords, before: Header | None
+) -> Segment:
     """A complete new segment, attended, then published; ``before`` gives what the configuration leaves open."""
     path = directory.file(config.name)
     if config.limits is None and before is None:
@@ -190,7 +192,7 @@ def _build(directory: Directory, descriptor: int, config: Config, before: Header
     shape = Shape(mode, names, slots)
     image = layout.initial_image(MODE_NUMBERS[mode], names, limits, slots, time.time_ns())
     lock, memory = publish(descriptor, config.name, image, directory.permissions)
-    return Segment(path, shape, lock, memory)
+    return Segment(path, shape, lock, memory, map_words(mode, memory))
 
 
 def _nothing_there(path: str) -> ConfigError:
@@ -208,7 +210,7 @@ def viewing(name: str, directory: str | os.PathLike[str] | None) -> Iterator[Seg
         try:
             header = parse(place.file(name), read_ours(place.file(name), file), file)
             memory = mmap.mmap(file, os.fstat(file).st_size, prot=mmap.PROT_READ)
-            segment = Segment(place.file(name), header.shape, file, memory)
+            segment = Segment(place.file(name), header.shape, file, memory, PlainWords(memory))
         except BaseException:
             locks.close(file)
             raise
@@ -223,7 +225,7 @@ def absent(path: str) -> SegmentError:
     return SegmentError(path, "nothing", "a segment", "check the name and the directory")
 
 
-def unlink(name: str, directory: str | os.PathLike[str] | None, *, force: bool) -> None:
+def unlink(name: str, directory: str | os.PathLike[str] | None, map_words: MapWords, *, force: bool) -> None:
     """Remove a segment nobody attends; with ``force`` retire it under its users."""
     place = Directory(directory, permissions=_ANY_MODE if directory is not None else OWNER_ONLY)
     path = place.file(name)
@@ -233,23 +235,23 @@ def unlink(name: str, directory: str | os.PathLike[str] | None, *, force: bool) 
             raise absent(path)
         try:
             image = read_ours(path, file)
-            require_atomics(path)
             if not locks.take(file, layout.ATTENDANCE_BYTE):
                 if not force:
                     raise SegmentError(path, "processes attached to it", "nobody", "stop them first, or use force")
-                _retire(path, image, file)
+                _retire(path, image, file, map_words)
             os.unlink(name, dir_fd=descriptor)
         finally:
             locks.close(file)
 
 
-def _retire(path: str, image: bytes, file: int) -> None:
+def _retire(path: str, image: bytes, file: int, map_words: MapWords) -> None:
     """Flag first, then limits of zero: whoever is refused finds the flag. Users of another layout find the flag."""
     flag = layout.H_RETIRED * layout.WORD
     os.pwrite(file, (1).to_bytes(layout.WORD, "little"), flag)
     with contextlib.suppress(LayoutMismatch):
         shape = parse(path, image, file).shape
         memory = mmap.mmap(file, layout.segment_bytes(shape.slots))
-        with contextlib.closing(Segment(path, shape, locks.reopen(file), memory)) as segment:
+        words = map_words(shape.mode, memory)
+        with contextlib.closing(Segment(path, shape, locks.reopen(file), memory, words)) as segment:
             segment.set_limits(dict.fromkeys(range(len(shape.resources)), 0))
     log.warning("segment '%s' is retired under its users, who will open a new one", path)

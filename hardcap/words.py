@@ -14,7 +14,7 @@ import platform
 import struct
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hardcap.errors import BackendUnavailable
@@ -22,6 +22,8 @@ from hardcap.layout import U64, WORD
 
 if TYPE_CHECKING:
     import mmap
+
+    from hardcap.config import Mode
 
 
 class Words(Protocol):
@@ -40,6 +42,19 @@ class Words(Protocol):
 
         For reads that something else puts in order: a lock, or an acquire before them and a release after them.
         """
+
+
+class MappedWords(Words, Protocol):
+    """Words of a mapped segment."""
+
+    def close(self) -> None:
+        """Let go of the memory."""
+
+    def detach(self) -> None:
+        """Cut a forked child off: whatever still runs on these words runs on a private copy."""
+
+
+MapWords = Callable[["Mode", "mmap.mmap"], MappedWords]
 
 
 def require_atomics(segment: str) -> Any:

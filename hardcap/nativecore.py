@@ -1,0 +1,44 @@
+"""The native core behind the interfaces of this package: the same slots, the same words, the hot steps in C."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from hardcap import layout
+from hardcap.admission import Admission
+from hardcap.config import Mode
+from hardcap.native import Core, Words
+from hardcap.segment import Segment
+
+
+class NativeAdmission(Core, Admission):
+    """Reserve and release by the C counterpart of strict.py or approximate.py.
+
+    Each call runs in one piece under the GIL, so nobody ever meets another in the middle of one.
+    """
+
+    def __init__(self, segment: Segment, slot: int) -> None:
+        Admission.__init__(self, segment, slot)
+        block = layout.slot(slot)
+        Core.__init__(
+            self,
+            words_type=Words,
+            words=cast(Words, segment.words),
+            strict=segment.shape.mode is Mode.strict,
+            names=segment.shape.resources,
+            resources=tuple(_numbers(slot, index) for index in range(len(segment.shape.resources))),
+            slots=segment.shape.slots,
+            step=layout.SLOT_BYTES // layout.WORD,
+            fields=(layout.H_HIGH_WATER, self._admitted, self._released, block + layout.S_OLDEST_PERMIT),
+        )
+
+
+def _numbers(slot: int, index: int) -> tuple[int, int, int, int, int]:
+    """Word numbers of one resource: its global word, its limit, ours, the first slot's, what ours refused."""
+    return (
+        layout.global_word(index),
+        layout.limit_word(index),
+        layout.slot_word(slot, index),
+        layout.slot_word(0, index),
+        layout.slot(slot) + layout.S_REFUSED + index,
+    )
