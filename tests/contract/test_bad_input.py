@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,74 +13,72 @@ from tests.contract.conftest import Open
 from tests.support.views import nothing_changes
 
 NO_AMOUNT = [-1, True, False, 1.0, math.nan, 2**31, "1", None]
-CALLS: list[Callable[..., object]] = [hardcap.Limiter.reserve, hardcap.Limiter.release, hardcap.Limiter.admit]
-each_call = pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
+each_call = pytest.mark.parametrize("call", ["reserve", "release", "admit"])
 
 
-def refuses(limiter: hardcap.Limiter, call: Callable[..., object], *args: object, **kwargs: object) -> str:
+def refuses(limiter: hardcap.Limiter, call: str, *args: object, **kwargs: object) -> str:
     """The text of the ValueError it raises, with something held and nothing of it changed."""
     assert limiter.reserve(1, tokens=1)
     with nothing_changes(limiter), pytest.raises(ValueError, match="allowed: ") as caught:
-        call(limiter, *args, **kwargs)
+        getattr(limiter, call)(*args, **kwargs)
     return str(caught.value)
 
 
 @each_call
 @pytest.mark.parametrize("bad", [0, *NO_AMOUNT])
-def test_an_amount_by_position(pair: hardcap.Limiter, call: Callable[..., object], bad: object) -> None:
+def test_an_amount_by_position(pair: hardcap.Limiter, call: str, bad: object) -> None:
     assert f"is {bad!r}, allowed: an integer from 1 to 2147483647" in refuses(pair, call, bad)
 
 
 @each_call
 @pytest.mark.parametrize("bad", NO_AMOUNT)
-def test_an_amount_by_name(pair: hardcap.Limiter, call: Callable[..., object], bad: object) -> None:
+def test_an_amount_by_name(pair: hardcap.Limiter, call: str, bad: object) -> None:
     text = refuses(pair, call, requests=1, tokens=bad)
     assert text == f"tokens is {bad!r}, allowed: an integer from 0 to 2147483647"
 
 
 @each_call
-def test_all_amounts_zero(pair: hardcap.Limiter, call: Callable[..., object]) -> None:
+def test_all_amounts_zero(pair: hardcap.Limiter, call: str) -> None:
     text = refuses(pair, call, requests=0, tokens=0)
     assert text == "amounts are {'requests': 0, 'tokens': 0}, allowed: at least one from 1 to 2147483647"
 
 
 @each_call
 @pytest.mark.parametrize("unknown", ["bytes", "amount", "Requests", "requests "])
-def test_an_unknown_resource(pair: hardcap.Limiter, call: Callable[..., object], unknown: str) -> None:
+def test_an_unknown_resource(pair: hardcap.Limiter, call: str, unknown: str) -> None:
     assert refuses(pair, call, **{unknown: 1}) == f"resource is {unknown!r}, allowed: requests, tokens"
     pair.release(1, tokens=1)
     assert unknown in refuses(pair, call, 1, **{unknown: 1})
 
 
 @each_call
-def test_one_resource_by_position_and_by_name(pair: hardcap.Limiter, call: Callable[..., object]) -> None:
+def test_one_resource_by_position_and_by_name(pair: hardcap.Limiter, call: str) -> None:
     assert "requests is given by position and by name" in refuses(pair, call, 1, requests=1)
 
 
-@pytest.mark.parametrize("call", [hardcap.Limiter.reserve, hardcap.Limiter.admit], ids=lambda call: call.__name__)
+@pytest.mark.parametrize("call", ["reserve", "admit"])
 @pytest.mark.parametrize("bad", NO_AMOUNT)
-def test_headroom(pair: hardcap.Limiter, call: Callable[..., object], bad: object) -> None:
+def test_headroom(pair: hardcap.Limiter, call: str, bad: object) -> None:
     assert refuses(pair, call, headroom=bad) == f"headroom is {bad!r}, allowed: an integer from 0 to 2147483647"
 
 
 @pytest.mark.parametrize("bad", [value for value in NO_AMOUNT if value is not None])
 def test_a_new_limit(pair: hardcap.Limiter, bad: object) -> None:
-    call = hardcap.Limiter.set_limit
-    assert refuses(pair, call, bad) == f"requests is {bad!r}, allowed: an integer from 0 to 2147483647"
+    assert refuses(pair, "set_limit", bad) == f"requests is {bad!r}, allowed: an integer from 0 to 2147483647"
     pair.release(1, tokens=1)
-    assert f"tokens is {bad!r}" in refuses(pair, call, requests=1, tokens=bad)
+    assert f"tokens is {bad!r}" in refuses(pair, "set_limit", requests=1, tokens=bad)
 
 
 @pytest.mark.parametrize(
     ("args", "kwargs"), [((), {}), ((), {"bytes": 1}), ((1,), {"bytes": 1}), ((1,), {"requests": 2})]
 )
 def test_new_limits_of_no_resource(pair: hardcap.Limiter, args: tuple[int, ...], kwargs: dict[str, int]) -> None:
-    refuses(pair, hardcap.Limiter.set_limit, *args, **kwargs)
+    refuses(pair, "set_limit", *args, **kwargs)
 
 
 @pytest.mark.parametrize("bad", [-1, -0.1, True, math.nan, math.inf, "1", [1]])
 def test_timeout(pair: hardcap.Limiter, bad: object) -> None:
-    assert f"timeout is {bad!r}, allowed: seconds" in refuses(pair, hardcap.Limiter.admit, timeout=bad)
+    assert f"timeout is {bad!r}, allowed: seconds" in refuses(pair, "admit", timeout=bad)
 
 
 @pytest.mark.parametrize(
