@@ -30,6 +30,7 @@ Layers, lowest first; a module imports only from those above it in this table:
     permit       what one reservation took
     limiter      Limiter: what users hold
     portable     both in Python
+    natively     both in C
     opening      from a configuration to a limiter
     asgi         the middleware for ASGI servers
 """

@@ -3,6 +3,7 @@
  *
  * Every operation runs in one piece under the GIL, so threads, signal handlers and finalizers of one process never
  * meet in the middle of one, and the words of a process's own slot have one writer: a plain store suffices for them.
+ * What calls Python is another matter: anything may have been closed, or forked, by the time it returns.
  * Nothing here knows the layout: word numbers come from layout.py.
  */
 #ifndef Py_LIMITED_API
@@ -26,8 +27,11 @@
 #define MAX_UNITS ((uint64_t)INT32_MAX)
 #define LOW ((uint64_t)UINT32_MAX)
 #define HIGH_ONE ((uint64_t)1 << 32)
-#define ADMITTED (-1)
-#define DAMAGED (-2)
+
+/* What asking for units gives, where it is not the index of the resource that has no room. */
+enum { ADMITTED = -1, DAMAGED = -2, FAILED = -3 }; /* FAILED: a Python error is set */
+
+#define FAST(function) ((PyCFunction)(void (*)(void))(function))
 
 typedef _Atomic(uint64_t) Word;
 
@@ -35,29 +39,38 @@ static inline uint64_t low(uint64_t word) { return word & LOW; }
 static inline uint64_t high(uint64_t word) { return word >> 32; }
 static inline uint64_t pack(uint64_t low_half, uint64_t high_half) { return (low_half & LOW) | high_half << 32; }
 
-/* Put a new reference where another one may be. */
-static void set_reference(PyObject **place, PyObject *object)
+static void free_instance(PyObject *object)
 {
-    PyObject *before = *place;
-    Py_INCREF(object);
-    *place = object;
-    Py_XDECREF(before);
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(object);
+    Py_DECREF(type);
+}
+
+static PyTypeObject *base_of(PyTypeObject *type) { return PyType_GetSlot(type, Py_tp_base); }
+
+/* Whether it is the type of this module that is taken apart by `dealloc`: no other has that layout. */
+static bool is_type(PyTypeObject *type, destructor dealloc)
+{
+    if (type != NULL && (destructor)PyType_GetSlot(type, Py_tp_dealloc) == dealloc)
+        return true;
+    PyErr_SetString(PyExc_TypeError, "a type of the native core is wanted");
+    return false;
 }
 
 /* --- forks ---------------------------------------------------------------------------------------------------------
  * A child forked from C runs no Python hook. What it inherited is told by the generation, and the descriptors whose
  * locks prove that the parent lives are closed before any other code of the child runs. */
 
-#define MAX_GUARDED 4096
-
-typedef struct {
-    _Atomic int descriptor; /* -1: free */
+typedef struct Guarded {
+    _Atomic int descriptor; /* -1: free for another */
     dev_t device;
     ino_t inode;
+    struct Guarded *next;
 } Guarded;
 
 static _Atomic unsigned generation;
-static Guarded guarded[MAX_GUARDED];
+static Guarded *_Atomic guarded; /* never shrinks, so that a fork may come at any instant */
 
 static bool is_same_file(const Guarded *entry, int descriptor)
 {
@@ -68,42 +81,57 @@ static bool is_same_file(const Guarded *entry, int descriptor)
 static void in_forked_child(void)
 {
     atomic_fetch_add(&generation, 1);
-    for (size_t i = 0; i < MAX_GUARDED; i++) {
-        int descriptor = atomic_exchange(&guarded[i].descriptor, -1);
-        if (descriptor >= 0 && is_same_file(&guarded[i], descriptor))
+    for (Guarded *entry = atomic_load(&guarded); entry != NULL; entry = entry->next) {
+        int descriptor = atomic_exchange(&entry->descriptor, -1);
+        if (descriptor >= 0 && is_same_file(entry, descriptor))
             close(descriptor);
     }
 }
 
+/* The first entry of that descriptor, or NULL. */
+static Guarded *find_guarded(int descriptor)
+{
+    Guarded *entry = atomic_load(&guarded);
+    while (entry != NULL && atomic_load(&entry->descriptor) != descriptor)
+        entry = entry->next;
+    return entry;
+}
+
+static Guarded *add_guarded(void)
+{
+    Guarded *entry = malloc(sizeof(Guarded));
+    if (entry == NULL)
+        return NULL;
+    atomic_init(&entry->descriptor, -1);
+    entry->next = atomic_load(&guarded);
+    atomic_store(&guarded, entry);
+    return entry;
+}
+
 static PyObject *guard(PyObject *Py_UNUSED(module), PyObject *argument)
 {
-    int descriptor = (int)PyLong_AsLong(argument);
     struct stat status;
-    if (descriptor == -1 && PyErr_Occurred())
+    int descriptor = PyObject_AsFileDescriptor(argument);
+    if (descriptor < 0)
         return NULL;
     if (fstat(descriptor, &status) != 0)
         return PyErr_SetFromErrno(PyExc_OSError);
-    for (size_t i = 0; i < MAX_GUARDED; i++) {
-        if (atomic_load(&guarded[i].descriptor) < 0) {
-            guarded[i].device = status.st_dev;
-            guarded[i].inode = status.st_ino;
-            atomic_store(&guarded[i].descriptor, descriptor);
-            Py_RETURN_NONE;
-        }
-    }
-    PyErr_Format(PyExc_OSError, "more than %d descriptors of segments are open", MAX_GUARDED);
-    return NULL;
+    Guarded *entry = find_guarded(-1);
+    if (entry == NULL && (entry = add_guarded()) == NULL)
+        return PyErr_NoMemory();
+    entry->device = status.st_dev;
+    entry->inode = status.st_ino;
+    atomic_store(&entry->descriptor, descriptor);
+    Py_RETURN_NONE;
 }
 
 static PyObject *unguard(PyObject *Py_UNUSED(module), PyObject *argument)
 {
-    int descriptor = (int)PyLong_AsLong(argument);
-    if (descriptor == -1 && PyErr_Occurred())
+    int descriptor = PyObject_AsFileDescriptor(argument);
+    if (descriptor < 0)
         return NULL;
-    for (size_t i = 0; i < MAX_GUARDED; i++) {
-        if (atomic_load(&guarded[i].descriptor) == descriptor)
-            atomic_store(&guarded[i].descriptor, -1);
-    }
+    for (Guarded *entry; (entry = find_guarded(descriptor)) != NULL;)
+        atomic_store(&entry->descriptor, -1);
     Py_RETURN_NONE;
 }
 
@@ -112,14 +140,15 @@ static PyObject *forks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return PyLong_FromUnsignedLong(atomic_load(&generation));
 }
 
-/* --- words: the seam, natively -------------------------------------------------------------------------------------- */
+/* --- words: the seam, natively ------------------------------------------------------------------------------------ */
 
 typedef struct {
     PyObject_HEAD
     Py_buffer view;
-    Word *base; /* NULL once closed */
-    size_t count;
+    Word *base; /* NULL: not there yet, or closed */
+    Py_ssize_t count;
     void *copy; /* what base is, once detached */
+    bool made;
 } Words;
 
 static int words_init(PyObject *object, PyObject *args, PyObject *kwargs)
@@ -129,10 +158,11 @@ static int words_init(PyObject *object, PyObject *args, PyObject *kwargs)
     static char *names[] = {"memory", NULL};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Words", names, &memory))
         return -1;
-    if (self->view.obj != NULL || self->copy != NULL) {
+    if (self->made) {
         PyErr_SetString(PyExc_ValueError, "words are made once");
         return -1;
     }
+    self->made = true; /* whatever comes of it */
     if (PyObject_GetBuffer(memory, &self->view, PyBUF_WRITABLE) != 0)
         return -1;
     if ((uintptr_t)self->view.buf % sizeof(Word) != 0) {
@@ -141,7 +171,7 @@ static int words_init(PyObject *object, PyObject *args, PyObject *kwargs)
         return -1;
     }
     self->base = self->view.buf;
-    self->count = (size_t)self->view.len / sizeof(Word);
+    self->count = self->view.len / (Py_ssize_t)sizeof(Word);
     return 0;
 }
 
@@ -154,100 +184,68 @@ static void words_let_go(Words *self)
     self->copy = NULL;
 }
 
-static void free_instance(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(object);
-    Py_DECREF(type);
-}
-
 static void words_dealloc(PyObject *object)
 {
     words_let_go((Words *)object);
     free_instance(object);
 }
 
-/* The word of that number, or NULL with an error set. */
-static Word *word_at(Words *self, PyObject *number)
-{
-    size_t index = PyLong_AsSize_t(number);
-    if (index == (size_t)-1 && PyErr_Occurred())
-        return NULL;
-    if (self->base == NULL) {
-        PyErr_SetString(PyExc_ValueError, "words are closed");
-        return NULL;
-    }
-    if (index >= self->count) {
-        PyErr_Format(PyExc_IndexError, "word %zu is behind the last of %zu", index, self->count);
-        return NULL;
-    }
-    return self->base + index;
-}
-
-static bool takes(const char *what, Py_ssize_t found, Py_ssize_t wanted)
-{
-    if (found == wanted)
-        return true;
-    PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, %zd given", what, wanted, found);
-    return false;
-}
-
-static PyObject *words_load(PyObject *object, PyObject *number)
-{
-    Word *word = word_at((Words *)object, number);
-    return word ? PyLong_FromUnsignedLongLong(atomic_load(word)) : NULL;
-}
-
-static PyObject *words_store(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
-{
-    if (!takes("store", nargs, 2))
-        return NULL;
-    Word *word = word_at((Words *)object, args[0]);
-    uint64_t value = PyLong_AsUnsignedLongLong(args[1]);
-    if (word == NULL || (value == UINT64_MAX && PyErr_Occurred()))
-        return NULL;
-    atomic_store(word, value);
-    Py_RETURN_NONE;
-}
-
-static PyObject *words_fetch_add(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
-{
-    if (!takes("fetch_add", nargs, 2))
-        return NULL;
-    Word *word = word_at((Words *)object, args[0]);
-    uint64_t delta = PyLong_AsUnsignedLongLongMask(args[1]);
-    if (word == NULL || (delta == UINT64_MAX && PyErr_Occurred()))
-        return NULL;
-    return PyLong_FromUnsignedLongLong(atomic_fetch_add(word, delta));
-}
-
-static PyObject *words_compare_exchange(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
-{
-    if (!takes("compare_exchange", nargs, 3))
-        return NULL;
-    Word *word = word_at((Words *)object, args[0]);
-    uint64_t expected = PyLong_AsUnsignedLongLong(args[1]);
-    if (word == NULL || (expected == UINT64_MAX && PyErr_Occurred()))
-        return NULL;
-    uint64_t desired = PyLong_AsUnsignedLongLong(args[2]);
-    if (desired == UINT64_MAX && PyErr_Occurred())
-        return NULL;
-    return PyBool_FromLong(atomic_compare_exchange_strong(word, &expected, desired));
-}
-
-/* Whether `count` words, `step` apart, are all there from `first`. */
+/* Whether all of `count` words, `step` apart, are there from `first`; else an error is set. */
 static bool has_column(const Words *self, Py_ssize_t first, Py_ssize_t count, Py_ssize_t step)
 {
     if (self->base == NULL)
         PyErr_SetString(PyExc_ValueError, "words are closed");
     else if (first < 0 || count < 0 || step < 1)
-        PyErr_SetString(PyExc_IndexError, "a column begins at 0 or later and goes up");
-    else if (count && ((size_t)first >= self->count || (size_t)(count - 1) > (self->count - 1 - (size_t)first) / (size_t)step))
-        PyErr_Format(PyExc_IndexError, "a column of %zd words leaves the last of %zu", count, self->count);
+        PyErr_SetString(PyExc_IndexError, "a column begins at word 0 or later and goes up");
+    else if (count && (first >= self->count || count - 1 > (self->count - 1 - first) / step))
+        PyErr_Format(PyExc_IndexError, "word %zd + %zd x %zd is behind the last of %zd", first, count - 1, step,
+                     self->count);
     else
         return true;
     return false;
+}
+
+static bool has_word(const Words *self, Py_ssize_t index) { return has_column(self, index, 1, 1); }
+
+static PyObject *words_load(PyObject *object, PyObject *args)
+{
+    Words *self = (Words *)object;
+    Py_ssize_t index;
+    if (!PyArg_ParseTuple(args, "n:load", &index) || !has_word(self, index))
+        return NULL;
+    return PyLong_FromUnsignedLongLong(atomic_load(self->base + index));
+}
+
+static PyObject *words_store(PyObject *object, PyObject *args)
+{
+    Words *self = (Words *)object;
+    Py_ssize_t index;
+    unsigned long long value;
+    if (!PyArg_ParseTuple(args, "nK:store", &index, &value) || !has_word(self, index))
+        return NULL;
+    atomic_store(self->base + index, value);
+    Py_RETURN_NONE;
+}
+
+static PyObject *words_fetch_add(PyObject *object, PyObject *args)
+{
+    Words *self = (Words *)object;
+    Py_ssize_t index;
+    unsigned long long delta;
+    if (!PyArg_ParseTuple(args, "nK:fetch_add", &index, &delta) || !has_word(self, index))
+        return NULL;
+    return PyLong_FromUnsignedLongLong(atomic_fetch_add(self->base + index, delta));
+}
+
+static PyObject *words_compare_exchange(PyObject *object, PyObject *args)
+{
+    Words *self = (Words *)object;
+    Py_ssize_t index;
+    unsigned long long expected, desired;
+    if (!PyArg_ParseTuple(args, "nKK:compare_exchange", &index, &expected, &desired) || !has_word(self, index))
+        return NULL;
+    uint64_t found = expected;
+    return PyBool_FromLong(atomic_compare_exchange_strong(self->base + index, &found, desired));
 }
 
 static PyObject *words_column(PyObject *object, PyObject *args)
@@ -257,38 +255,43 @@ static PyObject *words_column(PyObject *object, PyObject *args)
     if (!PyArg_ParseTuple(args, "nnn:column", &first, &count, &step) || !has_column(self, first, count, step))
         return NULL;
     PyObject *list = PyList_New(count);
-    for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
+    if (list == NULL || !has_column(self, first, count, step)) { /* closed by a finalizer, if that collected garbage */
+        Py_XDECREF(list);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *value = PyLong_FromUnsignedLongLong(atomic_load(self->base + first + i * step));
-        if (value == NULL || PyList_SetItem(list, i, value) != 0)
-            Py_CLEAR(list);
+        if (value == NULL || PyList_SetItem(list, i, value) != 0) {
+            Py_DECREF(list);
+            return NULL;
+        }
     }
     return list;
 }
 
 typedef struct {
-    Word *global, *high_water;
-    Word *first; /* the word of slot 0 */
-    size_t step, slots;
-    const bool *kept;
+    Word *global, *high_water, *first; /* first: the word of slot 0 */
+    Py_ssize_t step, slots;
+    const char *kept; /* a flag a slot */
 } Settling;
 
-/* What the owners of the slots hold, or false while one of them has a change in flight. */
+/* What the owners of the slots hold, or false while one of them has a change in flight. [R1] */
 static bool sum_if_quiet(const Settling *s, uint64_t *total)
 {
-    uint64_t count = atomic_load(s->high_water);
-    *total = 0;
-    if (count > s->slots)
+    uint64_t count = atomic_load(s->high_water); /* [H1] after the global word */
+    if (count > (uint64_t)s->slots)
         return false;
-    for (size_t slot = 0; slot < count; slot++) {
-        uint64_t word = s->kept[slot] ? 0 : atomic_load_explicit(s->first + slot * s->step, memory_order_acquire);
+    *total = 0;
+    for (Py_ssize_t slot = 0; slot < (Py_ssize_t)count; slot++) {
+        uint64_t word = s->kept[slot] ? 0 : atomic_load(s->first + slot * s->step);
         if (high(word))
             return false;
         *total += low(word);
     }
-    return *total <= LOW;
+    return *total <= LOW; /* more is damage */
 }
 
-/* [P1] settle: the global word is loaded before the slots are read. Pairs with reserve, and with recovery.py. */
+/* [P1] settle: the global word is loaded before the slots are read. */
 static bool settle_once(const Settling *s)
 {
     uint64_t total, before = atomic_load(s->global);
@@ -298,22 +301,14 @@ static bool settle_once(const Settling *s)
 static PyObject *words_settle(PyObject *object, PyObject *args)
 {
     Words *self = (Words *)object;
-    PyObject *global, *high_water, *kept;
-    Py_ssize_t first, step, slots, tries;
-    Py_ssize_t length;
-    char *flags;
-    if (!PyArg_ParseTuple(args, "OOnnnSn:settle", &global, &high_water, &first, &step, &slots, &kept, &tries))
+    Py_ssize_t global, high_water, first, flags, tries;
+    Settling s;
+    if (!PyArg_ParseTuple(args, "nnnny#n:settle", &global, &high_water, &first, &s.step, &s.kept, &flags, &tries))
         return NULL;
-    Settling s = {.global = word_at(self, global)};
-    if (s.global == NULL || (s.high_water = word_at(self, high_water)) == NULL || !has_column(self, first, slots, step))
+    s.slots = flags;
+    if (!has_word(self, global) || !has_word(self, high_water) || !has_column(self, first, s.slots, s.step))
         return NULL;
-    if (PyBytes_AsStringAndSize(kept, &flags, &length) != 0)
-        return NULL;
-    if (length != slots) {
-        PyErr_SetString(PyExc_ValueError, "one flag a slot is wanted");
-        return NULL;
-    }
-    s.first = self->base + first, s.step = (size_t)step, s.slots = (size_t)slots, s.kept = (const bool *)flags;
+    s.global = self->base + global, s.high_water = self->base + high_water, s.first = self->base + first;
     while (tries-- > 0) {
         if (settle_once(&s))
             Py_RETURN_TRUE;
@@ -332,22 +327,21 @@ static PyObject *words_detach(PyObject *object, PyObject *Py_UNUSED(none))
     Words *self = (Words *)object;
     if (self->base == NULL || self->copy != NULL)
         Py_RETURN_NONE;
-    void *copy = malloc(self->count * sizeof(Word));
+    size_t size = (size_t)self->count * sizeof(Word);
+    void *copy = malloc(size);
     if (copy == NULL)
         return PyErr_NoMemory();
-    memcpy(copy, self->view.buf, self->count * sizeof(Word));
+    memcpy(copy, self->view.buf, size);
     words_let_go(self);
     self->base = self->copy = copy;
     Py_RETURN_NONE;
 }
 
-#define FAST(function) ((PyCFunction)(void (*)(void))(function))
-
 static PyMethodDef words_methods[] = {
-    {"load", words_load, METH_O, NULL},
-    {"store", FAST(words_store), METH_FASTCALL, NULL},
-    {"fetch_add", FAST(words_fetch_add), METH_FASTCALL, NULL},
-    {"compare_exchange", FAST(words_compare_exchange), METH_FASTCALL, NULL},
+    {"load", words_load, METH_VARARGS, NULL},
+    {"store", words_store, METH_VARARGS, NULL},
+    {"fetch_add", words_fetch_add, METH_VARARGS, NULL},
+    {"compare_exchange", words_compare_exchange, METH_VARARGS, NULL},
     {"column", words_column, METH_VARARGS, NULL},
     {"settle", words_settle, METH_VARARGS, NULL},
     {"close", words_close, METH_NOARGS, NULL},
@@ -365,22 +359,26 @@ static PyType_Slot words_slots[] = {
 
 static PyType_Spec words_spec = {"hardcap.native.Words", sizeof(Words), 0, Py_TPFLAGS_DEFAULT, words_slots};
 
-/* --- core: reserve and release on one slot ---------------------------------------------------------------------------- */
+/* --- core: reserve and release on one slot ------------------------------------------------------------------------ */
 
 typedef struct Permit Permit;
 
+/* The words of one resource, by number, and its name. */
+typedef struct {
+    Py_ssize_t global, limit, own, first, refused; /* first: of slot 0 */
+    PyObject *name;
+} Resource;
+
 typedef struct {
     PyObject_HEAD
-    Words *words;
+    Words *words;  /* NULL until the core is complete */
     unsigned born; /* the generation it was made in */
     char closed;
     bool strict;
-    int resources;
-    size_t global[MAX_RESOURCES], limit[MAX_RESOURCES], own[MAX_RESOURCES], first[MAX_RESOURCES], refused[MAX_RESOURCES];
-    size_t slots, step, high_water, admitted, released, oldest;
-    PyObject *names[MAX_RESOURCES]; /* interned */
-    PyObject *headroom, *timeout;   /* the keywords, interned */
-    Permit *eldest, *youngest;      /* permits out, in the order they were taken */
+    int count;
+    Resource resources[MAX_RESOURCES];
+    Py_ssize_t slots, step, high_water, admitted, released, oldest;
+    Permit *eldest, *youngest; /* permits out, in the order they were taken */
 } Core;
 
 /* What is asked for: units, each positive, of resources, each once. */
@@ -392,44 +390,47 @@ typedef struct {
 
 static const Wanted SINGLE = {1, {0}, {1}};
 
-static inline uint64_t peek(Word *base, size_t index) { return atomic_load_explicit(base + index, memory_order_relaxed); }
+static inline uint64_t peek(Word *base, Py_ssize_t index)
+{
+    return atomic_load_explicit(base + index, memory_order_relaxed);
+}
 
-static inline void put(Word *base, size_t index, uint64_t value)
+static inline void put(Word *base, Py_ssize_t index, uint64_t value)
 {
     atomic_store_explicit(base + index, value, memory_order_release);
 }
 
-static inline void count_call(Word *base, size_t index)
+static inline void count_call(Word *base, Py_ssize_t index)
 {
     atomic_store_explicit(base + index, peek(base, index) + 1, memory_order_relaxed);
 }
 
-/* Whether the core still is this process's: not inherited by a fork, not closed, not unmapped. */
+/* Whether the core still is this process's: complete, not inherited by a fork, not closed, not unmapped. */
 static inline bool is_live(const Core *self)
 {
     return self->born == atomic_load_explicit(&generation, memory_order_relaxed) && !self->closed &&
            self->words != NULL && self->words->base != NULL;
 }
 
-/* [L1] reserve: the global word is loaded before the limit. Pairs with segment.set_limits. */
-static inline bool fits(const Core *self, Word *base, int r, uint64_t global, uint64_t room)
+/* [L1] reserve: the global word, an acquire, is loaded before the limit. */
+static inline bool fits(Word *base, const Resource *r, uint64_t global, uint64_t room)
 {
-    uint64_t limit = peek(base, self->limit[r]);
+    uint64_t limit = peek(base, r->limit);
     return low(global) + room <= limit && limit <= MAX_UNITS;
 }
 
-static inline bool take(const Core *self, Word *base, int r, uint64_t units, uint64_t headroom)
+static inline bool take(Word *base, const Resource *r, uint64_t units, uint64_t headroom)
 {
-    Word *word = base + self->global[r];
+    Word *word = base + r->global;
     uint64_t global = atomic_load_explicit(word, memory_order_acquire);
-    uint64_t own = peek(base, self->own[r]);
-    if (!fits(self, base, r, global, units + headroom) || low(own) + high(own) + units > LOW)
+    uint64_t own = peek(base, r->own);
+    if (!fits(base, r, global, units + headroom) || low(own) + high(own) + units > LOW)
         return false;
-    /* [P1] reserve: pending is visible before the swap. Pairs with settle_once. */
-    put(base, self->own[r], own + units * HIGH_ONE);
+    /* [P1] reserve: pending, a release, is visible before the swap. */
+    put(base, r->own, own + units * HIGH_ONE);
     while (!atomic_compare_exchange_strong(word, &global, pack(low(global) + units, high(global) + 1))) {
-        if (!fits(self, base, r, global, units + headroom)) {
-            put(base, self->own[r], own);
+        if (!fits(base, r, global, units + headroom)) {
+            put(base, r->own, own);
             return false;
         }
     }
@@ -437,24 +438,24 @@ static inline bool take(const Core *self, Word *base, int r, uint64_t units, uin
 }
 
 /* The end of a release: the count falls, and only then is nothing pending any more. */
-static inline void put_back(const Core *self, Word *base, int r, uint64_t units)
+static inline void put_back(Word *base, const Resource *r, uint64_t units)
 {
-    atomic_fetch_add(base + self->global[r], HIGH_ONE - units);
-    put(base, self->own[r], peek(base, self->own[r]) - units * HIGH_ONE);
+    atomic_fetch_add(base + r->global, HIGH_ONE - units);
+    put(base, r->own, peek(base, r->own) - units * HIGH_ONE);
 }
 
 static inline int reserve_strict(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom)
 {
     for (int i = 0; i < wanted->count; i++) {
-        if (!take(self, base, wanted->index[i], wanted->units[i], headroom)) {
+        if (!take(base, &self->resources[wanted->index[i]], wanted->units[i], headroom)) {
             for (int k = 0; k < i; k++)
-                put_back(self, base, wanted->index[k], wanted->units[k]);
+                put_back(base, &self->resources[wanted->index[k]], wanted->units[k]);
             return wanted->index[i];
         }
     }
     for (int i = 0; i < wanted->count; i++) {
-        /* [S2] confirm: held rises and pending falls in one step, after the swap. Pairs with recovery. */
-        size_t own = self->own[wanted->index[i]];
+        /* [S2] confirm: held rises and pending falls in one step, a release, after the swap. */
+        Py_ssize_t own = self->resources[wanted->index[i]].own;
         put(base, own, peek(base, own) + wanted->units[i] - wanted->units[i] * HIGH_ONE);
     }
     return ADMITTED;
@@ -463,33 +464,38 @@ static inline int reserve_strict(const Core *self, Word *base, const Wanted *wan
 static inline void release_strict(const Core *self, Word *base, const Wanted *wanted)
 {
     for (int i = 0; i < wanted->count; i++) {
-        size_t own = self->own[wanted->index[i]];
-        put(base, own, peek(base, own) - wanted->units[i] + wanted->units[i] * HIGH_ONE); /* [S2] */
+        /* [S2] mark: held falls and pending rises in one step, before the count falls. */
+        Py_ssize_t own = self->resources[wanted->index[i]].own;
+        put(base, own, peek(base, own) - wanted->units[i] + wanted->units[i] * HIGH_ONE);
     }
     for (int i = 0; i < wanted->count; i++)
-        put_back(self, base, wanted->index[i], wanted->units[i]);
+        put_back(base, &self->resources[wanted->index[i]], wanted->units[i]);
 }
 
-static inline bool has_room(const Core *self, Word *base, int r, uint64_t count, uint64_t room)
+/* [A1] scan: sequentially consistent, so that it sees what this process wrote before it, as all others do. */
+static inline bool has_room(const Core *self, Word *base, const Resource *r, Py_ssize_t slots, uint64_t room)
 {
-    uint64_t limit = peek(base, self->limit[r]), sum = room;
-    for (uint64_t slot = 0; slot < count; slot++)
-        sum += atomic_load_explicit(base + self->first[r] + slot * self->step, memory_order_acquire);
+    uint64_t limit = peek(base, r->limit), sum = room;
+    for (Py_ssize_t slot = 0; slot < slots; slot++) {
+        uint64_t held = atomic_load(base + r->first + slot * self->step);
+        sum += held <= LOW ? held : LOW; /* more is damage, and must not wrap */
+    }
     return sum <= limit && limit <= MAX_UNITS;
 }
 
 static inline int reserve_approximate(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom)
 {
-    uint64_t count = atomic_load_explicit(base + self->high_water, memory_order_acquire);
-    if (count > self->slots)
+    uint64_t slots = atomic_load(base + self->high_water); /* [H1] */
+    if (slots > (uint64_t)self->slots)
         return DAMAGED;
     for (int i = 0; i < wanted->count; i++) {
-        if (!has_room(self, base, wanted->index[i], count, wanted->units[i] + headroom))
+        const Resource *r = &self->resources[wanted->index[i]];
+        if (!has_room(self, base, r, (Py_ssize_t)slots, wanted->units[i] + headroom))
             return wanted->index[i];
     }
     for (int i = 0; i < wanted->count; i++) {
-        /* Sequentially consistent: visible before this process's next scan. */
-        size_t own = self->own[wanted->index[i]];
+        /* [A1] write: sequentially consistent, so visible before this process's next scan. */
+        Py_ssize_t own = self->resources[wanted->index[i]].own;
         atomic_store(base + own, peek(base, own) + wanted->units[i]);
     }
     return ADMITTED;
@@ -498,13 +504,13 @@ static inline int reserve_approximate(const Core *self, Word *base, const Wanted
 static inline void release_approximate(const Core *self, Word *base, const Wanted *wanted)
 {
     for (int i = 0; i < wanted->count; i++) {
-        size_t own = self->own[wanted->index[i]];
+        Py_ssize_t own = self->resources[wanted->index[i]].own;
         put(base, own, peek(base, own) - wanted->units[i]);
     }
 }
 
-/* ADMITTED, or the index of the resource that has no room, or DAMAGED. */
-static inline int core_reserve(Core *self, const Wanted *wanted, uint64_t headroom)
+/* ADMITTED, or the index of the resource that has no room, or DAMAGED. The core is live. */
+static inline int core_reserve(const Core *self, const Wanted *wanted, uint64_t headroom)
 {
     Word *base = self->words->base;
     int refused = self->strict ? reserve_strict(self, base, wanted, headroom)
@@ -514,157 +520,159 @@ static inline int core_reserve(Core *self, const Wanted *wanted, uint64_t headro
     return refused;
 }
 
-/* ADMITTED, or the index of the resource of which less is held: then nothing is given back. */
-static inline int core_release(Core *self, const Wanted *wanted)
+static inline void give_back(const Core *self, const Wanted *wanted)
+{
+    if (self->strict)
+        release_strict(self, self->words->base, wanted);
+    else
+        release_approximate(self, self->words->base, wanted);
+}
+
+/* ADMITTED, or the index of the resource of which less is held: then nothing is given back. The core is live. */
+static inline int core_release(const Core *self, const Wanted *wanted)
 {
     Word *base = self->words->base;
     for (int i = 0; i < wanted->count; i++) {
-        if (low(peek(base, self->own[wanted->index[i]])) < wanted->units[i])
+        if (low(peek(base, self->resources[wanted->index[i]].own)) < wanted->units[i])
             return wanted->index[i];
     }
-    if (self->strict)
-        release_strict(self, base, wanted);
-    else
-        release_approximate(self, base, wanted);
+    give_back(self, wanted);
     count_call(base, self->released);
     return ADMITTED;
 }
 
-/* --- core: what Python sees of it ---------------------------------------------------------------------------------------- */
+/* --- core: what Python sees of it --------------------------------------------------------------------------------- */
 
-static int read_numbers(PyObject *numbers, size_t *to[], int count, const Words *words)
+static int read_resource(Resource *r, const Words *words, PyObject *tuple, Py_ssize_t slots, Py_ssize_t step)
 {
-    for (int i = 0; i < count; i++) {
-        PyObject *number = PyTuple_GetItem(numbers, i);
-        size_t index = number ? PyLong_AsSize_t(number) : (size_t)-1;
-        if (index == (size_t)-1 && PyErr_Occurred())
-            return -1;
-        if (index >= words->count) {
-            PyErr_Format(PyExc_IndexError, "word %zu is behind the last of %zu", index, words->count);
-            return -1;
-        }
-        *to[i] = index;
-    }
-    return 0;
+    PyObject *name;
+    if (!PyArg_ParseTuple(tuple, "nnnnnU", &r->global, &r->limit, &r->own, &r->first, &r->refused, &name))
+        return -1;
+    r->name = Py_NewRef(name);
+    PyUnicode_InternInPlace(&r->name);
+    return has_word(words, r->global) && has_word(words, r->limit) && has_word(words, r->own) &&
+                   has_word(words, r->refused) && has_column(words, r->first, slots, step)
+               ? 0
+               : -1;
 }
 
-static int read_resource(Core *self, int r, PyObject *numbers, PyObject *name)
+static int read_resources(Core *self, const Words *words, PyObject *resources)
 {
-    if (numbers == NULL || name == NULL)
-        return -1;
-    if (!PyTuple_Check(numbers) || !PyUnicode_Check(name)) {
-        PyErr_SetString(PyExc_TypeError, "a tuple of word numbers and a name are wanted for each resource");
+    Py_ssize_t count = PyTuple_Size(resources);
+    if (count < 1 || count > MAX_RESOURCES) {
+        PyErr_Format(PyExc_ValueError, "%zd resources, allowed: 1 to %d", count, MAX_RESOURCES);
         return -1;
     }
-    size_t *to[] = {&self->global[r], &self->limit[r], &self->own[r], &self->first[r], &self->refused[r]};
-    if (read_numbers(numbers, to, 5, self->words) != 0)
-        return -1;
-    Py_INCREF(name);
-    PyUnicode_InternInPlace(&name);
-    set_reference(&self->names[r], name);
-    Py_DECREF(name);
-    return 0;
-}
-
-static int read_resources(Core *self, PyObject *names, PyObject *resources)
-{
-    Py_ssize_t count = PyTuple_Size(names);
-    if (count < 1 || count > MAX_RESOURCES || PyTuple_Size(resources) != count) {
-        PyErr_Format(PyExc_ValueError, "1 to %d resources are wanted, a name and a tuple of each", MAX_RESOURCES);
-        return -1;
-    }
-    for (int r = 0; r < count; r++) {
-        if (read_resource(self, r, PyTuple_GetItem(resources, r), PyTuple_GetItem(names, r)) != 0)
-            return -1;
-        if (!has_column(self->words, (Py_ssize_t)self->first[r], (Py_ssize_t)self->slots, (Py_ssize_t)self->step))
+    for (self->count = 0; self->count < count; self->count++) {
+        PyObject *tuple = PyTuple_GetItem(resources, self->count);
+        if (read_resource(&self->resources[self->count], words, tuple, self->slots, self->step) != 0)
             return -1;
     }
-    self->resources = (int)count;
     return 0;
 }
 
 static int core_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     Core *self = (Core *)object;
-    PyObject *words, *names, *resources, *fields, *words_type;
-    Py_ssize_t slots, step;
+    PyObject *words, *resources;
     int strict;
-    static char *keywords[] = {"words_type", "words", "strict", "names", "resources", "slots", "step", "fields", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOpO!O!nnO!:Core", keywords, &words_type, &words, &strict,
-                                     &PyTuple_Type, &names, &PyTuple_Type, &resources, &slots, &step, &PyTuple_Type, &fields))
-        return -1;
-    if (self->words != NULL || (PyObject *)Py_TYPE(words) != words_type || slots < 1 || step < 1) {
-        PyErr_SetString(PyExc_ValueError, "a core is made once, of native words, with slots");
+    static char *names[] = {"words",      "strict",   "resources", "slots",  "step",
+                            "high_water", "admitted", "released",  "oldest", NULL};
+    if (self->resources[0].name != NULL) {
+        PyErr_SetString(PyExc_ValueError, "a core is made once");
         return -1;
     }
-    Py_INCREF(words);
-    self->words = (Words *)words;
-    self->strict = strict;
-    self->slots = (size_t)slots;
-    self->step = (size_t)step;
-    self->born = atomic_load(&generation);
-    self->headroom = PyUnicode_InternFromString("headroom");
-    self->timeout = PyUnicode_InternFromString("timeout");
-    size_t *to[] = {&self->high_water, &self->admitted, &self->released, &self->oldest};
-    if (self->headroom == NULL || self->timeout == NULL || read_numbers(fields, to, 4, self->words) != 0)
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OpO!nnnnnn:Core", names, &words, &strict, &PyTuple_Type, &resources,
+                                     &self->slots, &self->step, &self->high_water, &self->admitted, &self->released,
+                                     &self->oldest))
         return -1;
-    return read_resources(self, names, resources);
+    Words *w = (Words *)words;
+    if (!is_type(Py_TYPE(words), words_dealloc) || read_resources(self, w, resources) != 0)
+        return -1;
+    if (!has_word(w, self->high_water) || !has_word(w, self->admitted) || !has_word(w, self->released) ||
+        !has_word(w, self->oldest))
+        return -1;
+    self->strict = strict;
+    self->born = atomic_load(&generation);
+    self->words = (Words *)Py_NewRef(words);
+    return 0;
 }
 
 static void core_dealloc(PyObject *object)
 {
     Core *self = (Core *)object;
     Py_CLEAR(self->words);
-    Py_CLEAR(self->headroom);
-    Py_CLEAR(self->timeout);
     for (int r = 0; r < MAX_RESOURCES; r++)
-        Py_CLEAR(self->names[r]);
+        Py_CLEAR(self->resources[r].name);
     free_instance(object);
 }
 
-/* Set the error that `_gone` on the Python side makes: closed, or inherited. */
-static void *raise_gone(PyObject *core)
+/* Set the error that Python has for an admission that is closed. */
+static void raise_gone(PyObject *admission)
 {
-    PyObject *nothing = PyObject_CallMethod(core, "_check_open", NULL);
+    PyObject *nothing = PyObject_CallMethod(admission, "_check_open", NULL);
     Py_XDECREF(nothing);
     if (!PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "words are closed");
-    return NULL;
+        PyErr_SetString(PyExc_ValueError, "this admission belongs to another process");
 }
 
-static void *raise_too_much(Core *self, const Wanted *wanted, int index)
+/* Raise the error that a method of Python's returned. Gives the reference up. */
+static PyObject *raise_returned(PyObject *error)
 {
-    uint64_t units = 0;
-    for (int i = 0; i < wanted->count; i++)
-        units = wanted->index[i] == index ? wanted->units[i] : units;
-    PyObject *error = PyObject_CallMethod((PyObject *)self, "_too_much", "iK", index, units);
     if (error != NULL)
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);
     return NULL;
 }
 
-/* Python's pairs of resource index and units as a Wanted. */
-static int read_wanted(const Core *self, PyObject *pairs, Wanted *wanted)
+static PyObject *raise_too_much(Core *self, const Wanted *wanted, int index)
 {
-    Py_ssize_t count = PyTuple_Check(pairs) ? PyTuple_Size(pairs) : -1;
-    if (count < 0 || count > self->resources) {
-        PyErr_SetString(PyExc_TypeError, "a tuple of pairs is wanted, one a resource at most");
-        return -1;
+    unsigned long long units = 0;
+    for (int i = 0; i < wanted->count; i++)
+        units = wanted->index[i] == index ? wanted->units[i] : units;
+    return raise_returned(PyObject_CallMethod((PyObject *)self, "_too_much", "iK", index, units));
+}
+
+/* Reserve; where the high-water mark is damaged, let Python say so. ADMITTED, the index that refused, or FAILED. */
+static int core_ask(Core *self, const Wanted *wanted, uint64_t headroom)
+{
+    int refused = core_reserve(self, wanted, headroom);
+    if (refused != DAMAGED)
+        return refused;
+    PyObject *nothing = PyObject_CallMethod((PyObject *)self, "_check_high_water", NULL);
+    Py_XDECREF(nothing);
+    return nothing != NULL ? wanted->index[0] : FAILED; /* no error: it is right again */
+}
+
+/* Add a pair, if it is sound and of a resource not asked for yet. */
+static bool add_wanted(Wanted *wanted, int index, uint64_t units)
+{
+    for (int i = 0; i < wanted->count; i++) {
+        if (wanted->index[i] == index)
+            return false;
     }
-    wanted->count = (int)count;
-    for (int i = 0; i < count; i++) {
-        PyObject *pair = PyTuple_GetItem(pairs, i);
+    if (index < 0 || wanted->count == MAX_RESOURCES || units < 1 || units > MAX_UNITS)
+        return false;
+    wanted->index[wanted->count] = index;
+    wanted->units[wanted->count++] = units;
+    return true;
+}
+
+/* Python's pairs of resource index and units. False: an error is set. */
+static bool read_wanted(PyObject *pairs, Wanted *wanted)
+{
+    wanted->count = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(pairs); i++) {
+        int index;
         unsigned long long units;
-        if (!PyArg_ParseTuple(pair, "iK", &wanted->index[i], &units))
-            return -1;
-        wanted->units[i] = units;
-        if (wanted->index[i] < 0 || wanted->index[i] >= self->resources || units < 1 || units > MAX_UNITS) {
-            PyErr_SetString(PyExc_ValueError, "a pair is a resource index and units");
-            return -1;
-        }
+        if (!PyArg_ParseTuple(PyTuple_GetItem(pairs, i), "iK", &index, &units))
+            return false;
+        if (!add_wanted(wanted, index, units))
+            PyErr_SetString(PyExc_ValueError, "a pair is a resource index, each once, and positive units");
     }
-    return 0;
+    if (wanted->count == 0 && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "nothing is asked for");
+    return !PyErr_Occurred();
 }
 
 static PyObject *show_wanted(const Wanted *wanted)
@@ -678,83 +686,112 @@ static PyObject *show_wanted(const Wanted *wanted)
     return pairs;
 }
 
+/* Whether the core can be asked for that; else an error is set. */
+static bool is_ready(Core *self, const Wanted *wanted)
+{
+    for (int i = 0; i < wanted->count; i++) {
+        if (wanted->index[i] >= self->count) {
+            PyErr_Format(PyExc_IndexError, "resource %d is behind the last of %d", wanted->index[i], self->count);
+            return false;
+        }
+    }
+    if (!is_live(self)) {
+        raise_gone((PyObject *)self);
+        return false;
+    }
+    return true;
+}
+
 static PyObject *core_reserve_method(PyObject *object, PyObject *args)
 {
-    Core *self = (Core *)object;
     PyObject *pairs;
     unsigned long long headroom;
     Wanted wanted;
-    if (!PyArg_ParseTuple(args, "OK:reserve", &pairs, &headroom) || read_wanted(self, pairs, &wanted) != 0)
+    if (!PyArg_ParseTuple(args, "O!K:reserve", &PyTuple_Type, &pairs, &headroom) || !read_wanted(pairs, &wanted))
         return NULL;
-    if (!is_live(self))
-        return raise_gone(object);
-    return PyLong_FromLong(core_reserve(self, &wanted, headroom));
+    if (headroom > MAX_UNITS)
+        return PyErr_Format(PyExc_ValueError, "headroom is %llu, allowed: 0 to %d", headroom, INT32_MAX);
+    if (!is_ready((Core *)object, &wanted))
+        return NULL;
+    int refused = core_ask((Core *)object, &wanted, headroom);
+    return refused == FAILED ? NULL : PyLong_FromLong(refused);
+}
+
+/* NULL for a core: an error is set. */
+static inline PyObject *release_from(Core *core, const Wanted *wanted)
+{
+    if (core == NULL)
+        return NULL;
+    int short_of = core_release(core, wanted);
+    if (short_of != ADMITTED)
+        return raise_too_much(core, wanted, short_of);
+    Py_RETURN_NONE;
 }
 
 static PyObject *core_release_method(PyObject *object, PyObject *pairs)
 {
-    Core *self = (Core *)object;
     Wanted wanted;
-    if (read_wanted(self, pairs, &wanted) != 0)
-        return NULL;
-    if (!is_live(self))
-        return raise_gone(object);
-    int short_of = core_release(self, &wanted);
-    if (short_of != ADMITTED)
-        return raise_too_much(self, &wanted, short_of);
-    Py_RETURN_NONE;
+    bool ready = read_wanted(pairs, &wanted) && is_ready((Core *)object, &wanted);
+    return ready ? release_from((Core *)object, &wanted) : NULL;
 }
 
-static bool is_resource(const Core *self, long index)
+/* The resource of that index, or NULL with an error set. */
+static const Resource *resource_at(const Core *self, PyObject *argument)
 {
-    if (index >= 0 && index < self->resources)
-        return true;
+    long index = PyLong_AsLong(argument);
+    if (index >= 0 && index < self->count)
+        return &self->resources[index];
     if (!PyErr_Occurred())
-        PyErr_Format(PyExc_IndexError, "no resource of index %ld", index);
-    return false;
+        PyErr_Format(PyExc_IndexError, "resource %ld is not one of %d", index, self->count);
+    return NULL;
 }
 
 static PyObject *core_refuse(PyObject *object, PyObject *argument)
 {
     Core *self = (Core *)object;
-    long index = PyLong_AsLong(argument);
-    if (!is_resource(self, index))
+    const Resource *r = resource_at(self, argument);
+    if (r == NULL)
         return NULL;
     if (is_live(self))
-        count_call(self->words->base, self->refused[index]);
+        count_call(self->words->base, r->refused);
     Py_RETURN_NONE;
+}
+
+/* Whether the slot may be looked at, or cleared up: also when the core is closed, but never in a forked child. */
+static bool is_ours(Core *self)
+{
+    if (self->words != NULL && self->words->base != NULL && self->born == atomic_load(&generation))
+        return true;
+    raise_gone((PyObject *)self);
+    return false;
 }
 
 static PyObject *core_held(PyObject *object, PyObject *argument)
 {
     Core *self = (Core *)object;
-    long index = PyLong_AsLong(argument);
-    if (!is_resource(self, index))
-        return NULL;
-    if (self->words == NULL || self->words->base == NULL)
-        return raise_gone(object);
-    return PyLong_FromUnsignedLongLong(low(peek(self->words->base, self->own[index])));
+    const Resource *r = resource_at(self, argument);
+    return r && is_ours(self) ? PyLong_FromUnsignedLongLong(low(peek(self->words->base, r->own))) : NULL;
 }
 
 /* Release whatever is held: the end of this owner. It is marked closed by now. */
 static PyObject *core_give_back_all(PyObject *object, PyObject *Py_UNUSED(none))
 {
     Core *self = (Core *)object;
-    Wanted wanted = {.count = 0};
-    if (self->words == NULL || self->words->base == NULL)
-        return raise_gone(object);
-    for (int r = 0; r < self->resources; r++) {
-        uint64_t held = low(peek(self->words->base, self->own[r]));
-        if (held) {
-            wanted.index[wanted.count] = r;
-            wanted.units[wanted.count++] = held;
-        }
+    Wanted held = {.count = 0};
+    if (!is_ours(self))
+        return NULL;
+    for (int r = 0; r < self->count; r++) {
+        held.index[held.count] = r;
+        held.units[held.count] = low(peek(self->words->base, self->resources[r].own));
+        held.count += held.units[held.count] > 0;
     }
-    if (self->strict)
-        release_strict(self, self->words->base, &wanted);
-    else
-        release_approximate(self, self->words->base, &wanted);
+    give_back(self, &held);
     Py_RETURN_NONE;
+}
+
+static PyObject *core_inherited(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Core *)object)->born != atomic_load(&generation));
 }
 
 static PyMethodDef core_methods[] = {
@@ -765,11 +802,6 @@ static PyMethodDef core_methods[] = {
     {"give_back_all", core_give_back_all, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
-
-static PyObject *core_inherited(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((Core *)object)->born != atomic_load(&generation));
-}
 
 static PyGetSetDef core_getset[] = {
     {"inherited", core_inherited, NULL, NULL, NULL},
@@ -795,39 +827,23 @@ static PyType_Spec core_spec = {
     "hardcap.native.Core", sizeof(Core), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, core_slots,
 };
 
-/* --- current: the admission that a connection uses, where the limiter finds it without asking Python --------------------- */
+/* --- current: the admission that a connection uses, where the limiter finds it without asking Python -------------- */
 
 typedef struct {
     PyObject_HEAD
-    PyObject *admission;
-    Core *core; /* the same, if it is a core; NULL for a stand-in */
-    PyTypeObject *core_type;
+    PyObject *admission; /* a core, or a stand-in */
 } Current;
-
-static int current_init(PyObject *object, PyObject *args, PyObject *kwargs)
-{
-    Current *self = (Current *)object;
-    PyObject *core_type;
-    static char *names[] = {"core_type", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Current", names, &PyType_Type, &core_type))
-        return -1;
-    set_reference((PyObject **)&self->core_type, core_type);
-    return 0;
-}
 
 static int current_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((Current *)object)->admission);
-    Py_VISIT(((Current *)object)->core_type);
     return 0;
 }
 
 static int current_clear(PyObject *object)
 {
-    ((Current *)object)->core = NULL;
     Py_CLEAR(((Current *)object)->admission);
-    Py_CLEAR(((Current *)object)->core_type);
     return 0;
 }
 
@@ -838,38 +854,17 @@ static void current_dealloc(PyObject *object)
     free_instance(object);
 }
 
-static PyObject *current_get(PyObject *object, void *Py_UNUSED(closure))
-{
-    PyObject *admission = ((Current *)object)->admission;
-    admission = admission ? admission : Py_None;
-    Py_INCREF(admission);
-    return admission;
-}
-
-static int current_set(PyObject *object, PyObject *admission, void *Py_UNUSED(closure))
-{
-    Current *self = (Current *)object;
-    if (admission == NULL || self->core_type == NULL) {
-        PyErr_SetString(PyExc_ValueError, "an admission is replaced, never removed");
-        return -1;
-    }
-    self->core = PyObject_TypeCheck(admission, self->core_type) ? (Core *)admission : NULL;
-    set_reference(&self->admission, admission);
-    return 0;
-}
-
-static PyGetSetDef current_getset[] = {
-    {"admission", current_get, current_set, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+static PyMemberDef current_members[] = {
+    {"admission", T_OBJECT_EX, offsetof(Current, admission), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot current_slots[] = {
     {Py_tp_doc, "Holds the admission in use."},
-    {Py_tp_init, current_init},
     {Py_tp_traverse, current_traverse},
     {Py_tp_clear, current_clear},
     {Py_tp_dealloc, current_dealloc},
-    {Py_tp_getset, current_getset},
+    {Py_tp_members, current_members},
     {0, NULL},
 };
 
@@ -878,7 +873,7 @@ static PyType_Spec current_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, current_slots,
 };
 
-/* --- permit ---------------------------------------------------------------------------------------------------------------- */
+/* --- permit ------------------------------------------------------------------------------------------------------- */
 
 struct Permit {
     PyObject_HEAD
@@ -886,7 +881,7 @@ struct Permit {
     PyObject *connection; /* kept alive: one that is collected gives back all it holds */
     Core *core;
     Permit *elder, *younger;
-    uint64_t taken_at; /* Unix nanoseconds, to the kernel's tick */
+    uint64_t taken_at; /* Unix nanoseconds */
     Wanted wanted;
     bool out;
 };
@@ -894,13 +889,14 @@ struct Permit {
 static uint64_t now(void)
 {
     struct timespec time;
-    clock_gettime(CLOCK_REALTIME_COARSE, &time);
+    clock_gettime(CLOCK_REALTIME, &time);
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 static void show_oldest(const Core *core)
 {
-    put(core->words->base, core->oldest, core->eldest ? core->eldest->taken_at : 0);
+    if (is_live(core))
+        put(core->words->base, core->oldest, core->eldest ? core->eldest->taken_at : 0);
 }
 
 static void permit_enlist(Permit *self)
@@ -919,23 +915,15 @@ static void permit_strike(Permit *self)
     bool was_eldest = core->eldest == self;
     *(self->elder ? &self->elder->younger : &core->eldest) = self->younger;
     *(self->younger ? &self->younger->elder : &core->youngest) = self->elder;
-    if (was_eldest && is_live(core))
+    if (was_eldest)
         show_oldest(core);
 }
 
-static PyObject *permit_make(PyTypeObject *type, PyObject *connection, Core *core, const Wanted *wanted)
+static void permit_hand_out(Permit *self)
 {
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    Permit *self = (Permit *)allocate(type, 0);
-    if (self == NULL)
-        return NULL;
-    set_reference(&self->connection, connection);
-    set_reference((PyObject **)&self->core, (PyObject *)core);
-    self->wanted = *wanted;
     self->taken_at = now();
     self->out = true;
     permit_enlist(self);
-    return (PyObject *)self;
 }
 
 /* 1: given back; 0: nothing to give back, or not ours to; -1: an error is set. */
@@ -960,19 +948,16 @@ static PyObject *permit_release(PyObject *object, PyObject *Py_UNUSED(none))
     return given < 0 ? NULL : PyBool_FromLong(given);
 }
 
-static PyObject *permit_enter(PyObject *object, PyObject *Py_UNUSED(none))
-{
-    Py_INCREF(object);
-    return object;
-}
+static PyObject *permit_enter(PyObject *object, PyObject *Py_UNUSED(none)) { return Py_NewRef(object); }
 
-static PyObject *permit_exit(PyObject *object, PyObject *const *Py_UNUSED(args), Py_ssize_t nargs)
+static PyObject *permit_exit(PyObject *object, PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(nargs))
 {
-    if (!takes("__exit__", nargs, 3) || permit_give_back((Permit *)object) < 0)
+    if (permit_give_back((Permit *)object) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
 
+/* Also when that cannot be told any more. */
 static bool is_finalizing(void)
 {
     PyObject *function = PySys_GetObject("is_finalizing");
@@ -983,31 +968,35 @@ static bool is_finalizing(void)
     return finalizing;
 }
 
-/* Collected while held: released, and told of. */
 static void permit_forgotten(Permit *self)
 {
-    PyObject *type, *value, *trace;
-    if (!is_live(self->core) || is_finalizing())
-        return;
-    PyErr_Fetch(&type, &value, &trace);
     PyObject *pairs = permit_give_back(self) < 0 ? NULL : show_wanted(&self->wanted);
-    PyObject *told = pairs ? PyObject_CallMethod(self->connection, "forgotten", "O", pairs) : NULL;
+    PyObject *told = pairs ? PyObject_CallMethod(self->connection, "forgotten", "OO", self->core, pairs) : NULL;
     if (told == NULL)
         PyErr_WriteUnraisable((PyObject *)Py_TYPE((PyObject *)self));
     Py_XDECREF(pairs);
     Py_XDECREF(told);
+}
+
+/* Collected while held: released and told of, unless the parent holds it, or the interpreter goes. */
+static void permit_finish(Permit *self)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace); /* it may be an error that drops the permit */
+    if (is_live(self->core) && !is_finalizing())
+        permit_forgotten(self);
+    else
+        permit_strike(self);
     PyErr_Restore(type, value, trace);
 }
 
 static void permit_dealloc(PyObject *object)
 {
     Permit *self = (Permit *)object;
-    if (self->out)
-        permit_forgotten(self);
-    if (self->out)
-        permit_strike(self);
     if (self->weak_references != NULL)
         PyObject_ClearWeakRefs(object);
+    if (self->out)
+        permit_finish(self);
     Py_CLEAR(self->connection);
     Py_CLEAR(self->core);
     free_instance(object);
@@ -1056,44 +1045,53 @@ static PyType_Spec permit_spec = {
     "hardcap.native.Permit", sizeof(Permit), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, permit_slots,
 };
 
-/* --- limiter ------------------------------------------------------------------------------------------------------------------ */
+/* --- limiter ------------------------------------------------------------------------------------------------------ */
 
 typedef struct {
     PyObject_HEAD
     PyObject *weak_references;
     Current *connection;
-    PyTypeObject *permit_type;
+    PyTypeObject *core_type, *permit_type; /* the type of its cores: a subclass, made in Python */
 } Limiter;
 
 static int limiter_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     Limiter *self = (Limiter *)object;
-    PyObject *connection, *current_type, *permit_type;
-    static char *names[] = {"connection", "current_type", "permit_type", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO!O!:Limiter", names, &connection, &PyType_Type, &current_type,
+    PyObject *connection, *core_type, *permit_type;
+    static char *names[] = {"connection", "core_type", "permit_type", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO!O!:Limiter", names, &connection, &PyType_Type, &core_type,
                                      &PyType_Type, &permit_type))
         return -1;
-    if (!PyObject_TypeCheck(connection, (PyTypeObject *)current_type)) {
-        PyErr_SetString(PyExc_TypeError, "a native connection is wanted");
+    if (!is_type(base_of(Py_TYPE(connection)), current_dealloc) ||
+        !is_type(base_of((PyTypeObject *)core_type), core_dealloc) ||
+        !is_type((PyTypeObject *)permit_type, permit_dealloc))
+        return -1;
+    if (self->connection != NULL) {
+        PyErr_SetString(PyExc_ValueError, "a limiter is made once");
         return -1;
     }
-    set_reference((PyObject **)&self->connection, connection);
-    set_reference((PyObject **)&self->permit_type, permit_type);
+    self->connection = (Current *)Py_NewRef(connection);
+    self->core_type = (PyTypeObject *)Py_NewRef(core_type);
+    self->permit_type = (PyTypeObject *)Py_NewRef(permit_type);
     return 0;
 }
 
 static int limiter_traverse(PyObject *object, visitproc visit, void *arg)
 {
+    Limiter *self = (Limiter *)object;
     Py_VISIT(Py_TYPE(object));
-    Py_VISIT(((Limiter *)object)->connection);
-    Py_VISIT(((Limiter *)object)->permit_type);
+    Py_VISIT(self->connection);
+    Py_VISIT(self->core_type);
+    Py_VISIT(self->permit_type);
     return 0;
 }
 
 static int limiter_clear(PyObject *object)
 {
-    Py_CLEAR(((Limiter *)object)->connection);
-    Py_CLEAR(((Limiter *)object)->permit_type);
+    Limiter *self = (Limiter *)object;
+    Py_CLEAR(self->connection);
+    Py_CLEAR(self->core_type);
+    Py_CLEAR(self->permit_type);
     return 0;
 }
 
@@ -1106,7 +1104,15 @@ static void limiter_dealloc(PyObject *object)
     free_instance(object);
 }
 
-/* The slow way to the core: attach after a fork, or raise what there is to raise. A borrowed reference. */
+/* The core in use, if it is there and live. */
+static inline Core *limiter_current(const Limiter *self)
+{
+    PyObject *admission = self->connection != NULL ? self->connection->admission : NULL;
+    bool is_core = admission != NULL && Py_TYPE(admission) == self->core_type;
+    return is_core && is_live((Core *)admission) ? (Core *)admission : NULL;
+}
+
+/* The slow way to it: attach after a fork, or raise what there is to raise. */
 static Core *limiter_attach(Limiter *self)
 {
     if (self->connection == NULL) {
@@ -1114,20 +1120,32 @@ static Core *limiter_attach(Limiter *self)
         return NULL;
     }
     PyObject *admission = PyObject_CallMethod((PyObject *)self->connection, "live", NULL);
-    Py_XDECREF(admission); /* the connection holds it */
     if (admission == NULL)
         return NULL;
-    Core *core = self->connection->core;
-    if (core == NULL || !is_live(core))
-        PyErr_SetString(PyExc_RuntimeError, "the connection is not attached");
-    return core != NULL && is_live(core) ? core : NULL;
+    Core *core = limiter_current(self);
+    if (core == NULL) /* closed by another thread meanwhile */
+        raise_gone(admission);
+    Py_DECREF(admission);
+    return core;
 }
 
+/* The core in use: a borrowed reference, good until Python runs again. NULL: an error is set. */
 static inline Core *limiter_core(Limiter *self)
 {
-    Core *core = self->connection != NULL ? self->connection->core : NULL;
-    return core != NULL && is_live(core) ? core : limiter_attach(self);
+    Core *core = limiter_current(self);
+    return core != NULL ? core : limiter_attach(self);
 }
+
+/* One call of reserve, release or admit. */
+typedef struct {
+    const char *method;
+    bool takes_headroom;
+    PyObject *const *args;
+    Py_ssize_t nargs;
+    PyObject *kwnames;
+    Wanted wanted; /* what is read from it */
+    uint64_t headroom;
+} Call;
 
 /* An exact int from 0 to 2**31 - 1; everything else is for Python to judge. */
 static bool is_units(PyObject *value, uint64_t *units)
@@ -1140,195 +1158,187 @@ static bool is_units(PyObject *value, uint64_t *units)
     return !overflow && number >= 0 && *units <= MAX_UNITS;
 }
 
-static bool is_name(PyObject *name, PyObject *known)
+/* The index of a resource by its name; -1: there is none. */
+static int find_resource(const Core *core, PyObject *name)
 {
-    return name == known || PyUnicode_Compare(name, known) == 0;
+    int r = core->count - 1;
+    while (r >= 0 && name != core->resources[r].name && PyUnicode_Compare(name, core->resources[r].name) != 0)
+        r--;
+    return r;
 }
-
-typedef struct {
-    Core *core;
-    PyObject *const *args;
-    Py_ssize_t nargs, named;
-    PyObject *kwnames;
-    PyObject *headroom, *timeout; /* borrowed; NULL: not given */
-    bool takes_headroom, takes_timeout;
-} Call;
 
 /* What is asked for, if all of it is plain and right. False: let Python judge, and raise. */
-static bool read_plainly(Call *call, Wanted *wanted)
+static bool read_plainly(const Core *core, Call *call)
 {
-    bool by_name = false, first_given = call->nargs == 1, sound = call->nargs <= 1;
-    wanted->count = 0;
-    if (first_given) {
-        sound = is_units(call->args[0], &wanted->units[0]) && wanted->units[0] > 0;
-        wanted->index[wanted->count++] = 0;
-    }
-    for (Py_ssize_t i = 0; i < call->named; i++) {
-        PyObject *name = PyTuple_GetItem(call->kwnames, i), *value = call->args[call->nargs + i];
-        int r = 0;
-        if (call->takes_headroom && is_name(name, call->core->headroom)) {
-            call->headroom = value;
+    Py_ssize_t named = call->kwnames != NULL ? PyTuple_Size(call->kwnames) : 0;
+    bool given = call->nargs == 1;
+    uint64_t units;
+    if (call->nargs > 1 || (given && !(is_units(call->args[0], &units) && add_wanted(&call->wanted, 0, units))))
+        return false;
+    for (Py_ssize_t i = 0; i < named; i++) {
+        PyObject *name = PyTuple_GetItem(call->kwnames, i);
+        if (!is_units(call->args[call->nargs + i], &units))
+            return false;
+        if (call->takes_headroom && PyUnicode_CompareWithASCIIString(name, "headroom") == 0) {
+            call->headroom = units;
             continue;
         }
-        if (call->takes_timeout && is_name(name, call->core->timeout)) {
-            call->timeout = value;
-            continue;
-        }
-        by_name = true;
-        while (r < call->core->resources && !is_name(name, call->core->names[r]))
-            r++;
-        if (r == call->core->resources || (r == 0 && first_given) || !sound || !is_units(value, &wanted->units[wanted->count])) {
-            sound = false;
-            continue;
-        }
-        if (wanted->units[wanted->count] > 0)
-            wanted->index[wanted->count++] = r;
+        int r = find_resource(core, name);
+        if (r < 0 || (r == 0 && call->nargs == 1) || (units > 0 && !add_wanted(&call->wanted, r, units)))
+            return false;
+        given = true;
     }
-    if (!first_given && !by_name)
-        *wanted = SINGLE;
-    return sound && wanted->count > 0;
+    if (!given)
+        call->wanted = SINGLE;
+    return call->wanted.count > 0;
 }
 
-/* Python's judgement of the same call: the connection's `wanted(arguments, amounts)`. */
-static int read_by_python(Limiter *self, Call *call, Wanted *wanted)
+/* All arguments, as Python wants them. */
+static bool gather(const Call *call, PyObject *args, PyObject *kwargs)
 {
-    PyObject *arguments = PyTuple_New(call->nargs), *amounts = PyDict_New(), *pairs = NULL;
-    for (Py_ssize_t i = 0; arguments != NULL && i < call->nargs; i++) {
-        Py_INCREF(call->args[i]);
-        PyTuple_SetItem(arguments, i, call->args[i]);
+    Py_ssize_t named = call->kwnames != NULL ? PyTuple_Size(call->kwnames) : 0;
+    if (args == NULL || kwargs == NULL)
+        return false;
+    for (Py_ssize_t i = 0; i < call->nargs; i++) {
+        if (PyTuple_SetItem(args, i, Py_NewRef(call->args[i])) != 0)
+            return false;
     }
-    for (Py_ssize_t i = 0; amounts != NULL && i < call->named; i++) {
-        PyObject *value = call->args[call->nargs + i];
-        if (value != call->headroom && value != call->timeout)
-            PyDict_SetItem(amounts, PyTuple_GetItem(call->kwnames, i), value);
+    for (Py_ssize_t i = 0; i < named; i++) {
+        if (PyDict_SetItem(kwargs, PyTuple_GetItem(call->kwnames, i), call->args[call->nargs + i]) != 0)
+            return false;
     }
-    if (arguments != NULL && amounts != NULL)
-        pairs = PyObject_CallMethod((PyObject *)self->connection, "wanted", "OO", arguments, amounts);
-    Py_XDECREF(arguments);
-    Py_XDECREF(amounts);
-    int done = pairs == NULL ? -1 : read_wanted(call->core, pairs, wanted);
-    Py_XDECREF(pairs);
-    return done;
+    return true;
 }
 
-/* The units to be left free. -1 with an error set by Python's check. */
-static int read_headroom(Limiter *self, PyObject *given, uint64_t *headroom)
+/* The connection's method of the same name gives what is asked for and the headroom, or raises. */
+static bool read_by_python(Limiter *self, Call *call)
 {
-    *headroom = 0;
-    if (given == NULL || is_units(given, headroom))
-        return 0;
-    PyObject *checked = PyObject_CallMethod((PyObject *)self->connection, "headroom", "O", given);
-    *headroom = checked ? PyLong_AsUnsignedLongLong(checked) : 0;
-    Py_XDECREF(checked);
-    return PyErr_Occurred() ? -1 : 0;
+    PyObject *method = PyObject_GetAttrString((PyObject *)self->connection, call->method);
+    PyObject *args = PyTuple_New(call->nargs), *kwargs = PyDict_New(), *answer = NULL, *pairs;
+    unsigned long long headroom;
+    if (method != NULL && gather(call, args, kwargs))
+        answer = PyObject_Call(method, args, kwargs);
+    bool read = answer != NULL && PyArg_ParseTuple(answer, "O!K", &PyTuple_Type, &pairs, &headroom) &&
+                read_wanted(pairs, &call->wanted);
+    call->headroom = read ? headroom : 0;
+    Py_XDECREF(method);
+    Py_XDECREF(args);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(answer);
+    return read;
 }
 
-static int read_call(Limiter *self, Call *call, Wanted *wanted, uint64_t *headroom)
+/* The core to ask, once the call is read. It is looked up last: whatever Python ran may have closed it. */
+static Core *limiter_read(Limiter *self, Call *call)
 {
-    *headroom = 0;
-    if (call->nargs == 0 && call->kwnames == NULL) {
-        *wanted = SINGLE;
-        return 0;
-    }
-    call->named = call->kwnames ? PyTuple_Size(call->kwnames) : 0;
-    if (!read_plainly(call, wanted) && read_by_python(self, call, wanted) != 0)
-        return -1;
-    return read_headroom(self, call->headroom, headroom);
+    Core *core = limiter_core(self);
+    if (core == NULL || read_plainly(core, call))
+        return core;
+    core = read_by_python(self, call) ? limiter_core(self) : NULL;
+    return core != NULL && is_ready(core, &call->wanted) ? core : NULL;
 }
 
-/* After a refusal: Python sweeps for dead owners, asks once more, and counts. ADMITTED, the index, or -3 for an error. */
-#define FAILED (-3)
-
+/* After a refusal: Python sweeps for dead owners, asks once more, and counts. */
 static int try_again(Limiter *self, const Wanted *wanted, uint64_t headroom, int refused)
 {
-    PyObject *pairs = show_wanted(wanted);
-    if (pairs == NULL)
-        return FAILED;
-    PyObject *answer = PyObject_CallMethod((PyObject *)self->connection, "try_again", "OKi", pairs, headroom, refused);
-    Py_DECREF(pairs);
-    long again = answer ? PyLong_AsLong(answer) : FAILED;
+    PyObject *pairs = show_wanted(wanted), *answer = NULL;
+    if (pairs != NULL)
+        answer = PyObject_CallMethod((PyObject *)self->connection, "try_again", "OKi", pairs,
+                                     (unsigned long long)headroom, refused);
+    Py_XDECREF(pairs);
+    long again = answer != NULL ? PyLong_AsLong(answer) : FAILED;
     Py_XDECREF(answer);
     return PyErr_Occurred() ? FAILED : (int)again;
+}
+
+/* ADMITTED, the index of the resource that refused, or FAILED. */
+static inline int limiter_ask(Limiter *self, Core *core, const Wanted *wanted, uint64_t headroom)
+{
+    int refused = core != NULL ? core_ask(core, wanted, headroom) : FAILED;
+    return refused >= 0 ? try_again(self, wanted, headroom, refused) : refused;
 }
 
 static PyObject *limiter_reserve(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     Limiter *self = (Limiter *)object;
-    Wanted wanted;
-    uint64_t headroom;
-    Core *core = limiter_core(self);
-    if (core == NULL)
-        return NULL;
-    Call call = {.core = core, .args = args, .nargs = nargs, .kwnames = kwnames, .takes_headroom = true};
-    if (read_call(self, &call, &wanted, &headroom) != 0)
-        return NULL;
-    int refused = core_reserve(core, &wanted, headroom);
-    if (refused != ADMITTED)
-        refused = try_again(self, &wanted, headroom, refused);
+    int refused;
+    if (nargs == 0 && kwnames == NULL) {
+        refused = limiter_ask(self, limiter_core(self), &SINGLE, 0);
+    } else {
+        Call call = {.method = "reserve", .takes_headroom = true, .args = args, .nargs = nargs, .kwnames = kwnames};
+        Core *core = limiter_read(self, &call);
+        refused = limiter_ask(self, core, &call.wanted, call.headroom);
+    }
     return refused == FAILED ? NULL : PyBool_FromLong(refused == ADMITTED);
 }
 
 static PyObject *limiter_release(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     Limiter *self = (Limiter *)object;
-    Wanted wanted;
-    uint64_t headroom;
-    Core *core = limiter_core(self);
-    if (core == NULL)
-        return NULL;
-    Call call = {.core = core, .args = args, .nargs = nargs, .kwnames = kwnames};
-    if (read_call(self, &call, &wanted, &headroom) != 0)
-        return NULL;
-    int short_of = core_release(core, &wanted);
-    if (short_of != ADMITTED)
-        return raise_too_much(core, &wanted, short_of);
-    Py_RETURN_NONE;
-}
-
-static int check_timeout(Limiter *self, PyObject *given)
-{
-    PyObject *nothing = given ? PyObject_CallMethod((PyObject *)self->connection, "timeout", "O", given) : NULL;
-    Py_XDECREF(nothing);
-    return given == NULL || nothing != NULL ? 0 : -1;
+    if (nargs == 0 && kwnames == NULL)
+        return release_from(limiter_core(self), &SINGLE);
+    Call call = {.method = "release", .args = args, .nargs = nargs, .kwnames = kwnames};
+    Core *core = limiter_read(self, &call);
+    return release_from(core, &call.wanted);
 }
 
 static PyObject *raise_exceeded(Limiter *self, const Wanted *wanted, int refused)
 {
-    PyObject *pairs = show_wanted(wanted);
-    PyObject *error =
-        pairs ? PyObject_CallMethod((PyObject *)self->connection, "exceeded", "Oi", pairs, refused) : NULL;
+    PyObject *pairs = show_wanted(wanted), *error = NULL;
+    if (pairs != NULL)
+        error = PyObject_CallMethod((PyObject *)self->connection, "exceeded", "Oi", pairs, refused);
     Py_XDECREF(pairs);
-    if (error != NULL)
-        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    Py_XDECREF(error);
-    return NULL;
+    return raise_returned(error);
+}
+
+/* A permit that holds nothing yet. */
+static Permit *permit_make(const Limiter *limiter, Core *core, const Wanted *wanted)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(limiter->permit_type, Py_tp_alloc);
+    Permit *self = (Permit *)allocate(limiter->permit_type, 0);
+    if (self == NULL)
+        return NULL;
+    self->connection = Py_NewRef((PyObject *)limiter->connection);
+    self->core = (Core *)Py_NewRef((PyObject *)core);
+    self->wanted = *wanted;
+    return self;
+}
+
+/* Reserve for a permit that is there already, so that nothing can fail once the units are taken. */
+static bool permit_reserve(Permit *self, Limiter *limiter, uint64_t headroom)
+{
+    int refused = limiter_ask(limiter, self->core, &self->wanted, headroom);
+    if (refused >= 0)
+        raise_exceeded(limiter, &self->wanted, refused);
+    if (refused != ADMITTED)
+        return false;
+    Core *before = self->core, *core = limiter_current(limiter);
+    if (core != NULL && core != before) { /* attached anew while Python asked once more */
+        self->core = (Core *)Py_NewRef((PyObject *)core);
+        Py_DECREF((PyObject *)before);
+    }
+    permit_hand_out(self);
+    return true;
 }
 
 static PyObject *limiter_admit(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     Limiter *self = (Limiter *)object;
-    Wanted wanted;
-    uint64_t headroom;
-    Core *core = limiter_core(self);
-    if (core == NULL)
-        return NULL;
-    Call call = {.core = core, .args = args, .nargs = nargs, .kwnames = kwnames, .takes_headroom = true, .takes_timeout = true};
-    if (read_call(self, &call, &wanted, &headroom) != 0 || check_timeout(self, call.timeout) != 0)
-        return NULL;
-    int refused = core_reserve(core, &wanted, headroom);
-    if (refused != ADMITTED)
-        refused = try_again(self, &wanted, headroom, refused);
-    if (refused == FAILED)
-        return NULL;
-    if (refused != ADMITTED)
-        return raise_exceeded(self, &wanted, refused);
-    return permit_make(self->permit_type, (PyObject *)self->connection, self->connection->core, &wanted);
+    Call call = {.method = "admit", .takes_headroom = true, .args = args, .nargs = nargs, .kwnames = kwnames};
+    Core *core = limiter_read(self, &call);
+    Permit *permit = core != NULL ? permit_make(self, core, &call.wanted) : NULL;
+    if (permit != NULL && !permit_reserve(permit, self, call.headroom))
+        Py_CLEAR(permit);
+    return (PyObject *)permit;
 }
 
+/* Their docstrings are those of the class in limiter.py. */
 static PyMethodDef limiter_methods[] = {
-    {"reserve", FAST(limiter_reserve), METH_FASTCALL | METH_KEYWORDS, NULL},
-    {"release", FAST(limiter_release), METH_FASTCALL | METH_KEYWORDS, NULL},
-    {"admit", FAST(limiter_admit), METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"reserve", FAST(limiter_reserve), METH_FASTCALL | METH_KEYWORDS,
+     "reserve($self, amount=1, /, *, headroom=0, **amounts)\n--\n\n"},
+    {"release", FAST(limiter_release), METH_FASTCALL | METH_KEYWORDS, "release($self, amount=1, /, **amounts)\n--\n\n"},
+    {"admit", FAST(limiter_admit), METH_FASTCALL | METH_KEYWORDS,
+     "admit($self, amount=1, /, *, timeout=0.0, headroom=0, **amounts)\n--\n\n"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -1352,7 +1362,7 @@ static PyType_Spec limiter_spec = {
     "hardcap.native.Limiter", sizeof(Limiter), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, limiter_slots,
 };
 
-/* --- module --------------------------------------------------------------------------------------------------------------------- */
+/* --- module ------------------------------------------------------------------------------------------------------- */
 
 static PyObject *derive_from(PyObject *module, PyType_Spec *spec, PyObject *base)
 {
@@ -1386,15 +1396,11 @@ static int add_type(PyObject *module, PyType_Spec *spec)
 static int module_exec(PyObject *module)
 {
     static bool watching;
-    if (!watching) {
-        for (size_t i = 0; i < MAX_GUARDED; i++)
-            atomic_store(&guarded[i].descriptor, -1);
-        if (pthread_atfork(NULL, NULL, in_forked_child) != 0) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        watching = true;
+    if (!watching && pthread_atfork(NULL, NULL, in_forked_child) != 0) {
+        PyErr_NoMemory();
+        return -1;
     }
+    watching = true;
     return add_type(module, &words_spec) || add_type(module, &core_spec) || add_type(module, &current_spec) ? -1 : 0;
 }
 

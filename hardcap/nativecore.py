@@ -19,21 +19,26 @@ class NativeAdmission(Core, Admission):
 
     def __init__(self, segment: Segment, slot: int) -> None:
         Admission.__init__(self, segment, slot)
-        block = layout.slot(slot)
+        names = segment.shape.resources
         Core.__init__(
             self,
-            words_type=Words,
             words=cast(Words, segment.words),
             strict=segment.shape.mode is Mode.strict,
-            names=segment.shape.resources,
-            resources=tuple(_numbers(slot, index) for index in range(len(segment.shape.resources))),
+            resources=tuple((*_words(slot, index), name) for index, name in enumerate(names)),
             slots=segment.shape.slots,
             step=layout.SLOT_BYTES // layout.WORD,
-            fields=(layout.H_HIGH_WATER, self._admitted, self._released, block + layout.S_OLDEST_PERMIT),
+            high_water=layout.H_HIGH_WATER,
+            admitted=self._admitted,
+            released=self._released,
+            oldest=layout.slot(slot) + layout.S_OLDEST_PERMIT,
         )
 
+    def _check_high_water(self) -> None:
+        """Raise the error for a damaged high-water mark."""
+        self.segment.high_water()
 
-def _numbers(slot: int, index: int) -> tuple[int, int, int, int, int]:
+
+def _words(slot: int, index: int) -> tuple[int, int, int, int, int]:
     """Word numbers of one resource: its global word, its limit, ours, the first slot's, what ours refused."""
     return (
         layout.global_word(index),

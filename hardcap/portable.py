@@ -24,19 +24,20 @@ class PortableLimiter(Limiter):
 
     def reserve(self, amount: int = ONE, /, *, headroom: int = 0, **amounts: int) -> bool:
         connection = self._connection
-        wanted = SINGLE if amount is ONE and not amounts else connection.wanted((amount,), amounts)
+        wanted = SINGLE if amount is ONE and not amounts else connection.wanted(amount, amounts)
         if type(headroom) is not int or headroom:
+            connection.live()  # closed is said before anything else
             check_headroom(headroom)
         refused = connection.admission.reserve(wanted, headroom)
         return refused == ADMITTED or connection.try_again(wanted, headroom, refused) == ADMITTED
 
     def release(self, amount: int = ONE, /, **amounts: int) -> None:
-        wanted = SINGLE if amount is ONE and not amounts else self._connection.wanted((amount,), amounts)
+        wanted = SINGLE if amount is ONE and not amounts else self._connection.wanted(amount, amounts)
         self._connection.admission.release(wanted)
 
     def admit(self, amount: int = ONE, /, *, timeout: float | None = 0.0, headroom: int = 0, **amounts: int) -> Permit:
         connection = self._connection
-        wanted = connection.wanted((amount,), amounts)
+        wanted = connection.wanted(amount, amounts)
         check_headroom(headroom)
         check_timeout(timeout)
         refused = connection.live().reserve(wanted, headroom)
@@ -81,4 +82,4 @@ class PortablePermit(Permit):
             return
         with contextlib.suppress(SegmentClosed):
             self.release()
-        self._connection.forgotten(self._wanted)
+        self._connection.forgotten(self._admission, self._wanted)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from hardcap import layout, locks
 from hardcap.config import Mode
-from hardcap.layout import HIGH_ONE, high, low, pack
+from hardcap.layout import HIGH_ONE, LOW, high, low, pack
 from hardcap.segment import Segment
 
 SWEEP_INTERVAL = 10_000_000  # nanoseconds between two sweeps that refusals start
@@ -142,10 +142,9 @@ class _Sweep:
 
     def _swap_natively(self, index: int) -> bool:
         """The same scan and swap in C, where its window is a few nanoseconds a slot."""
-        slots = self._segment.shape.slots
-        kept = bytes(slot in self._kept for slot in range(slots))
+        kept = bytes(slot in self._kept for slot in range(self._segment.shape.slots))
         words = (layout.global_word(index), layout.H_HIGH_WATER, layout.slot_word(0, index))
-        return self._words.settle(*words, STEP, slots, kept, SETTLE_TRIES)  # type: ignore[attr-defined, no-any-return]
+        return self._words.settle(*words, STEP, kept, SETTLE_TRIES)  # type: ignore[attr-defined, no-any-return]
 
     def _sum_if_quiet(self, index: int) -> int | None:
         """What the others hold, or None while one of them has a change in flight. Asks the kernel nothing. [R1]"""
@@ -157,7 +156,7 @@ class _Sweep:
             if high(word):
                 return None
             total += low(word)
-        return total
+        return total if total <= LOW else None  # more is damage
 
 
 def is_clean(segment: Segment, slot: int) -> bool:

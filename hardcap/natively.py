@@ -1,0 +1,45 @@
+"""The native limiter and permit, with the connection they need: the counterpart of portable.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hardcap.amounts import ONE, Wanted, check_headroom, check_timeout
+from hardcap.backend import Backend
+from hardcap.config import Config
+from hardcap.connection import Connection
+from hardcap.limiter import Limiter
+from hardcap.native import Current, limiter_type, permit_type
+from hardcap.nativecore import NativeAdmission
+from hardcap.permit import Permit
+
+
+class NativeConnection(Current, Connection):
+    """A connection whose admission in use the native limiter finds without asking Python.
+
+    The native limiter reads plain calls by itself. Any other it hands to the method of its name here, which gives what
+    is asked for and the headroom, or raises what the portable limiter would.
+    """
+
+    def reserve(self, amount: int = ONE, /, *, headroom: int = 0, **amounts: int) -> tuple[Wanted, int]:
+        return self.wanted(amount, amounts), check_headroom(headroom)
+
+    def release(self, amount: int = ONE, /, **amounts: int) -> tuple[Wanted, int]:
+        return self.wanted(amount, amounts), 0
+
+    def admit(
+        self, amount: int = ONE, /, *, timeout: float | None = 0.0, headroom: int = 0, **amounts: int
+    ) -> tuple[Wanted, int]:
+        asked = self.reserve(amount, headroom=headroom, **amounts)
+        check_timeout(timeout)
+        return asked
+
+
+_limiter: Any = limiter_type(Limiter)
+_permit = permit_type(Permit)
+
+
+def open_native(config: Config, backend: Backend, reopen: Callable[[Config], Any]) -> Limiter:
+    """Attach with a native limiter."""
+    return _limiter(NativeConnection(config, backend, reopen), NativeAdmission, _permit)  # type: ignore[no-any-return]
