@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import threading
 import warnings
 import weakref
@@ -14,7 +13,7 @@ from typing import Any
 from hardcap import layout, locks, recovery, snapshot
 from hardcap import segment as segments
 from hardcap.admission import ADMITTED, Admission
-from hardcap.amounts import ONE, Wanted, check_headroom, check_timeout, wanted
+from hardcap.amounts import Wanted, wanted
 from hardcap.backend import Backend
 from hardcap.config import Config
 from hardcap.directory import Directory
@@ -71,9 +70,6 @@ class Connection:
     ``admission`` is the one in use, or a stand-in that does the right thing. Dropped without close, it closes.
     """
 
-    headroom = staticmethod(check_headroom)
-    timeout = staticmethod(check_timeout)
-
     def __init__(self, config: Config, backend: Backend, reopen: Callable[[Config], Any]) -> None:
         self.backend = backend
         self.reopen = reopen  # what a pickled limiter calls where it arrives
@@ -90,10 +86,9 @@ class Connection:
     def live(self) -> Admission:
         """The admission in use. Attaches first after a fork; raises :class:`SegmentClosed` after close."""
         admission = self.admission
-        if isinstance(admission, Admission):
-            if not admission.inherited:
-                return admission
-            forget_parent()  # forked from C, where no hook ran
+        if isinstance(admission, Admission) and not admission.inherited:
+            return admission
+        locks.notice_fork()
         with self._opening:
             if self.closed:
                 raise segments.closed(self.path)
@@ -140,15 +135,15 @@ class Connection:
         name = admission.segment.shape.resources[index]
         return CapExceeded(self.config.name, name, limit, count, dict(wanted)[index])
 
-    def wanted(self, arguments: tuple[int, ...], amounts: dict[str, int]) -> Wanted:
-        """What a call asks for, checked: by position, one at most, and by name."""
-        if len(arguments) > 1:
-            raise TypeError(f"{len(arguments)} amounts by position, allowed: one")
-        return wanted(self.live().segment.shape.resources, arguments[0] if arguments else ONE, amounts)
+    def wanted(self, amount: int, amounts: dict[str, int]) -> Wanted:
+        """What a call asks for, checked: by position and by name."""
+        return wanted(self.live().segment.shape.resources, amount, amounts)
 
-    def forgotten(self, wanted: Wanted) -> None:
+    def forgotten(self, admission: Admission, wanted: Wanted) -> None:
         """Tell of a permit that was collected while held."""
-        text = f"a permit of limiter '{self.config.name}' was never released: {wanted}"
+        names = admission.segment.shape.resources
+        amounts = {names[index]: units for index, units in wanted}
+        text = f"a permit for {amounts} of limiter '{self.config.name}' was never released"
         warnings.warn(text, ResourceWarning, stacklevel=2)
 
     def after_fork(self) -> None:
@@ -171,16 +166,7 @@ def _swept(segment: Segment) -> bool:
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
+@locks.in_forked_child
 def _disown_inherited() -> None:
     for connection in list(_connections):
         connection.after_fork()
-
-
-def forget_parent() -> None:
-    """What the hooks do in a child that Python forked, in one that was forked from C."""
-    locks.close_inherited()
-    _disown_inherited()
-
-
-# Registered after the hook of locks.py, which has closed the inherited descriptors by then.
-os.register_at_fork(after_in_child=_disown_inherited)

@@ -13,7 +13,7 @@ import fcntl
 import os
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from errno import EACCES, EAGAIN
 
 from hardcap.extension import native
@@ -22,6 +22,8 @@ _Identity = tuple[int, int]
 
 _descriptors: dict[int, _Identity] = {}
 _guard = threading.RLock()
+_hooks: list[Callable[[], None]] = []
+_forks = native.forks() if native is not None else 0  # as many as are known of
 
 
 def identity(descriptor: int) -> _Identity:
@@ -32,6 +34,7 @@ def identity(descriptor: int) -> _Identity:
 
 def open_description(path: str, flags: int, *, dir_fd: int | None = None) -> int:
     """A new open file description that no forked child keeps. Raises ``OSError``."""
+    notice_fork()
     with _guard:  # no fork between the opening and the entry in the list
         descriptor = os.open(path, flags | os.O_CLOEXEC, dir_fd=dir_fd)
         _descriptors[descriptor] = identity(descriptor)
@@ -47,6 +50,7 @@ def reopen(descriptor: int, flags: int = os.O_RDWR) -> int:
 
 def is_ours(descriptor: int) -> bool:
     """Whether the descriptor still is the file it was opened as: somebody may have closed it behind our back."""
+    notice_fork()
     with contextlib.suppress(OSError):
         return _descriptors.get(descriptor) == identity(descriptor)
     return False
@@ -54,13 +58,14 @@ def is_ours(descriptor: int) -> bool:
 
 def close(descriptor: int) -> None:
     """Close it, and drop its locks, unless it is not ours any more."""
+    notice_fork()
     with _guard:
         ours = is_ours(descriptor)
         _descriptors.pop(descriptor, None)
-        if native is not None:
-            native.unguard(descriptor)
         if ours:
             os.close(descriptor)
+        if native is not None and descriptor >= 0:  # after the closing: a child forked in between would keep it
+            native.unguard(descriptor)
 
 
 @contextlib.contextmanager
@@ -99,12 +104,27 @@ def is_taken(descriptor: int, byte: int) -> bool:
     return bool(struct.unpack("hhqqi4x", answer)[0] != fcntl.F_UNLCK)
 
 
+def in_forked_child(hook: Callable[[], None]) -> Callable[[], None]:
+    """Have ``hook`` run in every forked child, once the locks of the parent's are gone."""
+    _hooks.append(hook)
+    return hook
+
+
 def close_inherited() -> None:
     """In a forked child, before any other code of it runs: let go of every lock of the parent's."""
-    global _guard
+    global _guard, _forks
+    _forks = native.forks() if native is not None else 0
+    _guard = threading.RLock()  # whoever held it is not there
     for descriptor in list(_descriptors):
         close(descriptor)
-    _guard = threading.RLock()
+    for hook in _hooks:
+        hook()
+
+
+def notice_fork() -> None:
+    """In a child that was forked from C, where no hook ran: run them now, before it opens or closes anything."""
+    if native is not None and native.forks() != _forks:
+        close_inherited()
 
 
 # The guard is looked up at each fork: a child makes it anew.
