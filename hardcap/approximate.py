@@ -48,11 +48,14 @@ class Approximate(Admission):
                 words = self._plain
                 if words.cells[layout.H_HIGH_WATER] != self._high_water:
                     self._see_new_slots()
+                # [A1] scan: what this process wrote before is visible by now: the lock's release saw to that.
+                #   pairs: [A1] in approximate, in every other process that writes and scans
+                #   else:  two miss what the other has taken, again and again, and the bound is passed.
                 for index, units in wanted:
                     limit = words.cells[self._limits[index]]
                     if not sum(self._columns[index]) + units + headroom <= limit <= MAX_LIMIT:
                         return index
-                cells = words.cells
+                cells = words.cells  # [A1] write: before this process's next scan
                 for index, units in wanted:
                     cells[self._own[index]] += units
                 cells[self._admitted] += 1
