@@ -39,12 +39,16 @@ class AttachCost(NamedTuple):
         return median(attach.cpu for attach in self.attaches)
 
 
-def attach_cost(subject: Hardcap) -> AttachCost:
-    """Attach ``TIMES`` times, one after the other, to a segment that somebody else keeps."""
+def attach_cost(subject: Hardcap, times: int = TIMES) -> AttachCost:
+    """Attach so many times, one after the other, to a segment that somebody else keeps."""
     with subject.open(NAME, LIMIT):
-        attaches = [_attach(subject) for _ in range(TIMES)]
-        size = max(path.stat().st_size for path in Path(subject.directory).glob(f"*{NAME}*"))
-    return AttachCost(subject, attaches, size)
+        attaches = [_attach(subject) for _ in range(times)]
+        return AttachCost(subject, attaches, segment_bytes(subject, NAME))
+
+
+def segment_bytes(subject: Hardcap, name: str) -> int:
+    """The size of a segment that is there."""
+    return max(path.stat().st_size for path in Path(subject.directory).glob(f"*{name}*"))
 
 
 def _attach(subject: Hardcap) -> Attach:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ctypes import Array, c_longlong
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.context import SpawnContext
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.synchronize import BoundedSemaphore
 from typing import Final, NamedTuple, Protocol
 
@@ -17,6 +17,8 @@ import hardcap
 
 COUNTERS_PER_SLOT: Final = 8  # 64 bytes: a cache line for each process
 BACKENDS: Final = ("atomics", "native")
+
+Context = SpawnContext | ForkServerContext
 
 
 class Gate(NamedTuple):
@@ -39,8 +41,8 @@ class Subject(Protocol):
     def bound(self, limit: int, processes: int) -> int | None:
         """The most holders it promises, None where it promises nothing."""
 
-    def share(self, context: SpawnContext, limit: int, processes: int) -> Attach:
-        """What each of ``processes`` spawned processes calls with its index, to attach."""
+    def share(self, context: Context, limit: int, processes: int) -> Attach:
+        """What each of ``processes`` processes calls with its index, to attach."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class NoAdmission:
     def bound(self, limit: int, processes: int) -> int | None:
         return None
 
-    def share(self, context: SpawnContext, limit: int, processes: int) -> Attach:
+    def share(self, context: Context, limit: int, processes: int) -> Attach:
         return _attach_nothing
 
 
@@ -65,7 +67,7 @@ class Semaphore:
     def bound(self, limit: int, processes: int) -> int | None:
         return limit
 
-    def share(self, context: SpawnContext, limit: int, processes: int) -> Attach:
+    def share(self, context: Context, limit: int, processes: int) -> Attach:
         return partial(_attach_semaphore, context.BoundedSemaphore(limit))
 
 
@@ -78,7 +80,7 @@ class RawArraySlots:
     def bound(self, limit: int, processes: int) -> int | None:
         return None
 
-    def share(self, context: SpawnContext, limit: int, processes: int) -> Attach:
+    def share(self, context: Context, limit: int, processes: int) -> Attach:
         counters = context.RawArray("q", processes * COUNTERS_PER_SLOT)
         return partial(_attach_slots, counters, processes, limit)
 
@@ -98,7 +100,7 @@ class Hardcap:
     def bound(self, limit: int, processes: int) -> int | None:
         return limit if self.mode == "strict" else limit + processes - 1
 
-    def share(self, context: SpawnContext, limit: int, processes: int) -> Attach:
+    def share(self, context: Context, limit: int, processes: int) -> Attach:
         return partial(self._attach, f"bench-{self.mode}-{self.backend}-{processes}", limit)
 
     def open(self, name: str, limit: int) -> hardcap.Limiter:

@@ -1,6 +1,6 @@
-"""A crew: spawned processes that attach to every subject once, and then do each task together.
+"""A crew: processes that attach to every subject once, and then do each task together.
 
-Attaching, importing and spawning are over before the first task begins, so no task measures them.
+Attaching, importing and starting are over before the first task begins, so no task measures them.
 """
 
 from __future__ import annotations
@@ -8,18 +8,19 @@ from __future__ import annotations
 import signal
 import traceback
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.context import ForkServerProcess, SpawnProcess
 from multiprocessing.synchronize import Barrier
 from typing import Any, Final, Protocol, Self, TypeVar
 
-from bench.baselines import Attach, Gate
+from bench.baselines import Attach, Context, Gate
 
 ANSWER_SECONDS: Final = 120.0  # far above the longest task: who is silent for so long hangs
 LEAVE_SECONDS: Final = 5.0
 
+Process = SpawnProcess | ForkServerProcess
 Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
 
@@ -42,15 +43,21 @@ class Task(Protocol[Result_co]):
 
 
 class Crew:
-    """``processes`` spawned processes, each attached to every subject, in the order of ``shares``."""
+    """``processes`` processes, each attached to every subject, in the order of ``shares``."""
 
-    def __init__(self, context: SpawnContext, shares: Sequence[Attach], processes: int) -> None:
+    def __init__(self, context: Context, shares: Sequence[Attach], processes: int) -> None:
         self._context = context
         self._shares = shares  # kept: semaphores lose their name with the parent's last reference
         self._start = context.Barrier(processes)
-        self._members = [self._spawn(index) for index in range(processes)]
+        self._members: list[tuple[Process, Connection]] = []
+        try:
+            for index in range(processes):
+                self._members.append(self._spawn(index))
+        except BaseException as error:  # interrupted: nobody has entered yet, so nobody would leave
+            self.__exit__(type(error))
+            raise
 
-    def _spawn(self, index: int) -> tuple[SpawnProcess, Connection]:
+    def _spawn(self, index: int) -> tuple[Process, Connection]:
         ours, theirs = self._context.Pipe()
         arguments = (theirs, self._start, self._shares, index)
         process = self._context.Process(target=_serve, args=arguments, daemon=True)
@@ -99,7 +106,7 @@ class Crew:
         return results
 
 
-def _answer(pipe: Connection, process: SpawnProcess) -> Any:
+def _answer(pipe: Connection, process: Process) -> Any:
     try:
         result = pipe.recv()
     except (EOFError, OSError):
@@ -109,7 +116,7 @@ def _answer(pipe: Connection, process: SpawnProcess) -> Any:
     return result
 
 
-def _died(process: SpawnProcess) -> WorkerFailed:
+def _died(process: Process) -> WorkerFailed:
     process.join(LEAVE_SECONDS)  # it may still be telling why
     return WorkerFailed(f"{process.name} died, exit status {process.exitcode}")
 
@@ -124,7 +131,8 @@ def _serve(pipe: Connection, start: Barrier, shares: Sequence[Attach], index: in
             pipe.send(None)
             _obey(pipe, start, gates)
     except Exception:
-        pipe.send(Raised(traceback.format_exc()))
+        with suppress(OSError):  # the parent may be gone, and take away what is used here
+            pipe.send(Raised(traceback.format_exc()))
 
 
 def _obey(pipe: Connection, start: Barrier, gates: Sequence[Gate]) -> None:

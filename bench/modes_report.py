@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import groupby
 from statistics import median
-from typing import Final
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from bench import machine
+from bench import machine, tables
 from bench.baselines import ORIGINAL
 from bench.comparison import Comparison, Goal
 from bench.figures import Figures, percentiles
 from bench.percentiles import REPORTED
-
-WIDTH: Final = 100  # where the terminal does not say
+from bench.tables import duration, verdict
 
 
 def show(comparison: Comparison) -> None:
     """Print everything to stdout, the machine beneath."""
-    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    console = tables.console()
     console.print(_pairs(comparison))
     console.print(_latencies(comparison))
     for line in _lines(comparison):
@@ -65,7 +60,7 @@ def _latencies(comparison: Comparison) -> Table:
 
 
 def _table(title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = tables.bare_table(title)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("subject", no_wrap=True)
     return table
@@ -95,8 +90,9 @@ def _lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _goal(goal: Goal) -> str:
-    verdict = "[green]met[/]" if goal.met else "[bold red]missed[/]"
-    return f"{verdict}: {goal.name}: {goal.observed:.3g} {goal.unit}, goal at most {goal.allowed:g} {goal.unit}"
+    return (
+        f"{verdict(goal.met)}: {goal.name}: {goal.observed:.3g} {goal.unit}, goal at most {goal.allowed:g} {goal.unit}"
+    )
 
 
 def _verdicts(comparison: Comparison) -> Iterator[str]:
@@ -110,12 +106,3 @@ def _verdicts(comparison: Comparison) -> Iterator[str]:
     if comparison.sound:
         most = max(figure.peak for figure in comparison.controls)
         yield f"[green]kept[/]: every promise; without admission the same witness saw {most} holders"
-
-
-def duration(nanoseconds: float) -> str:
-    """Three digits or more, and a unit."""
-    for scale, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if nanoseconds >= scale:
-            value = nanoseconds / scale
-            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
-    return f"{nanoseconds:.0f} ns"

@@ -139,5 +139,10 @@ def _line_up(gate: Gate, start: Barrier, window: Window) -> None:
     for _ in range(WARM_UP):
         if gate.reserve():
             gate.release()
+    wait_for(start, window)
+
+
+def wait_for(start: Barrier, window: Window) -> None:
+    """Until everybody is ready and the window begins."""
     start.wait(BARRIER_SECONDS)
     time.sleep(max(0, window.begins_ns - time.perf_counter_ns()) / 1e9)

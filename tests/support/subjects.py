@@ -9,10 +9,9 @@ import argparse
 import os
 import sys
 from dataclasses import dataclass
-from multiprocessing.context import SpawnContext
 
 from bench import modes
-from bench.baselines import Attach, Gate, NoAdmission, Subject
+from bench.baselines import Attach, Context, Gate, NoAdmission, Subject
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Mortal(NoAdmission):
 
     name: str = "mortal"
 
-    def share(self, context: SpawnContext, limit: int, processes: int) -> Attach:
+    def share(self, context: Context, limit: int, processes: int) -> Attach:
         return _attach_mortal
 
 
@@ -41,7 +40,7 @@ class Faulty(NoAdmission):
 
     name: str = "faulty"
 
-    def share(self, context: SpawnContext, limit: int, processes: int) -> Attach:
+    def share(self, context: Context, limit: int, processes: int) -> Attach:
         return _attach_faulty
 
 

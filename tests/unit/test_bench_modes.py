@@ -13,8 +13,8 @@ from bench.baselines import CONTROL, ORIGINAL, Hardcap
 from bench.comparison import Comparison
 from bench.figures import Figures, Ordered, percentiles
 from bench.machine import describe
-from bench.modes_report import duration
 from bench.percentiles import summary
+from bench.tables import duration
 from bench.tasks import Latencies, Pace, Tally
 
 
