@@ -1112,13 +1112,18 @@ static inline Core *limiter_current(const Limiter *self)
     return is_core && is_live((Core *)admission) ? (Core *)admission : NULL;
 }
 
+static bool has_connection(const Limiter *self)
+{
+    if (self->connection == NULL)
+        PyErr_SetString(PyExc_ValueError, "this limiter was never opened");
+    return self->connection != NULL;
+}
+
 /* The slow way to it: attach after a fork, or raise what there is to raise. */
 static Core *limiter_attach(Limiter *self)
 {
-    if (self->connection == NULL) {
-        PyErr_SetString(PyExc_ValueError, "this limiter was never opened");
+    if (!has_connection(self))
         return NULL;
-    }
     PyObject *admission = PyObject_CallMethod((PyObject *)self->connection, "live", NULL);
     if (admission == NULL)
         return NULL;
@@ -1177,7 +1182,7 @@ static bool read_plainly(const Core *core, Call *call)
         return false;
     for (Py_ssize_t i = 0; i < named; i++) {
         PyObject *name = PyTuple_GetItem(call->kwnames, i);
-        if (!is_units(call->args[call->nargs + i], &units))
+        if (!PyUnicode_CheckExact(name) || !is_units(call->args[call->nargs + i], &units))
             return false;
         if (call->takes_headroom && PyUnicode_CompareWithASCIIString(name, "headroom") == 0) {
             call->headroom = units;
@@ -1231,10 +1236,10 @@ static bool read_by_python(Limiter *self, Call *call)
 /* The core to ask, once the call is read. It is looked up last: whatever Python ran may have closed it. */
 static Core *limiter_read(Limiter *self, Call *call)
 {
-    Core *core = limiter_core(self);
-    if (core == NULL || read_plainly(core, call))
+    Core *core = limiter_current(self);
+    if (core != NULL && read_plainly(core, call))
         return core;
-    core = read_by_python(self, call) ? limiter_core(self) : NULL;
+    core = has_connection(self) && read_by_python(self, call) ? limiter_core(self) : NULL;
     return core != NULL && is_ready(core, &call->wanted) ? core : NULL;
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import leaks
+from tests.support import expected, leaks
 from tests.support.processes import Child
 
 _numbers = itertools.count()
@@ -21,8 +21,10 @@ _numbers = itertools.count()
 Spawn = Callable[..., Child]
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     leaks.adopt_orphans()
+    if config.getoption("dist", "no") == "no":  # else the tests run in processes that are yet to be told
+        expected.hide()
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,107 @@
+"""Both backends, asked the same in the same order, give the same answers and leave the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import hardcap
+from tests.support.arguments import Arguments, sensible, wild
+from tests.support.native import needs_native
+from tests.support.rounds import rounds
+from tests.support.twins import Side, Twins
+
+pytestmark = needs_native
+
+STEPS = 300
+SLOTS = 12
+LIMITS = {"requests": 6, "tokens": 5, "bytes": 4, "files": 3}
+Operation = tuple[str, Callable[[Side], object]]
+
+
+def asks(call: str, which: int, given: Arguments) -> Operation:
+    def ask(side: Side) -> object:
+        answer = getattr(side.limiters[which], call)(*given.args, **given.kwargs)
+        if not isinstance(answer, hardcap.Permit):
+            return answer
+        side.permits.append(answer)
+        return answer.amounts
+
+    return f"limiter {which}: {call}({given})", ask
+
+
+def looks(which: int, at: str) -> Operation:
+    return f"limiter {which}: {at}", lambda side: getattr(side.limiters[which], at)
+
+
+def closes(which: int) -> Operation:
+    return f"limiter {which}: close()", lambda side: side.limiters[which].close()
+
+
+def reopens(limit: int | None, resources: tuple[str, ...]) -> Operation:
+    """One more, and the closed ones are forgotten."""
+
+    def reopen(side: Side) -> None:
+        side.open(limits=None if limit is None else dict.fromkeys(resources, limit))
+
+    return f"open with limits of {limit}", reopen
+
+
+def settles_permit(rng: Random, which: int) -> Operation:
+    how = rng.choice(("release", "release", "release", "with", "drop", "look"))
+
+    def settle(side: Side) -> object:
+        permit = side.permits[which]
+        if how == "look":
+            return permit.released, permit.amounts, repr(permit)
+        if how == "drop":
+            del permit, side.permits[which]
+            return None
+        if how == "with":
+            with permit:
+                return permit.released
+        return permit.release(), permit.released
+
+    return f"permit {which}: {how}", settle
+
+
+def sets_limit(rng: Random, which: int, resources: tuple[str, ...]) -> Operation:
+    if rng.random() < 0.2:
+        return asks("set_limit", which, wild(rng, resources))
+    chosen = rng.sample(resources, rng.randint(1, len(resources)))
+    return asks("set_limit", which, Arguments((), {name: rng.randint(0, 8) for name in chosen}))
+
+
+def operation(rng: Random, twins: Twins, resources: tuple[str, ...]) -> Operation:
+    which = rng.randrange(twins.limiters)
+    kind = rng.random()
+    if kind < 0.65:
+        call = rng.choice(("reserve", "reserve", "release", "admit"))
+        return asks(call, which, wild(rng, resources) if rng.random() < 0.15 else sensible(rng, resources, call))
+    if kind < 0.80:
+        return settles_permit(rng, rng.randrange(twins.permits)) if twins.permits else looks(which, "held")
+    if kind < 0.86:
+        return sets_limit(rng, which, resources)
+    if kind < 0.90:
+        return asks("reap", which, Arguments((), {}))
+    if kind < 0.95:
+        return looks(which, rng.choice(("held", "in_flight", "available", "limit", "limits", "mode")))
+    if kind < 0.97:
+        return closes(which)
+    return reopens(rng.choice((None, 4, 6)), resources)
+
+
+@pytest.mark.parametrize("resources", [1, 2, 4])
+@pytest.mark.parametrize("mode", hardcap.Mode)
+def test_random_operations(segment_dir: Path, name: str, mode: hardcap.Mode, resources: int) -> None:
+    names = tuple(LIMITS)[:resources]
+    limits = {resource: LIMITS[resource] for resource in names}
+    for rng in rounds(2):
+        directory = segment_dir / str(rng.origin)
+        directory.mkdir()
+        with rng, Twins(directory, name, mode=mode, limits=limits, max_processes=SLOTS) as twins:
+            for _ in range(STEPS):
+                twins.agree(*operation(rng, twins, names))
