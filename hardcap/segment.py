@@ -203,19 +203,24 @@ def viewing(name: str, directory: str | os.PathLike[str] | None) -> Iterator[Seg
     place = Directory(directory, permissions=_ANY_MODE if directory is not None else OWNER_ONLY)
     with place.opened() as descriptor:
         file = place.open_file(descriptor, name, os.O_RDONLY)
-        if file is None:
-            raise absent(place.file(name))
-        try:
-            header = parse(place.file(name), read_ours(place.file(name), file), file)
-            memory = mmap.mmap(file, os.fstat(file).st_size, prot=mmap.PROT_READ)
-            segment = Segment(place.file(name), header.shape, file, memory)
-        except BaseException:
-            locks.close(file)
-            raise
+    if file is None:
+        raise absent(place.file(name))
     try:
+        segment = _view(place.file(name), file)
+    except BaseException:
+        locks.close(file)
+        raise
+    with contextlib.closing(segment):
         yield segment
-    finally:
-        segment.close()
+
+
+def _view(path: str, file: int) -> Segment:
+    shape = parse(path, read_ours(path, file), file).shape
+    try:
+        memory = mmap.mmap(file, layout.segment_bytes(shape.slots), prot=mmap.PROT_READ)
+    except OSError as error:
+        raise failure(path, error, "a file that can be mapped") from error
+    return Segment(path, shape, file, memory)
 
 
 def absent(path: str) -> SegmentError:
@@ -227,20 +232,29 @@ def unlink(name: str, directory: str | os.PathLike[str] | None, *, force: bool) 
     """Remove a segment nobody attends; with ``force`` retire it under its users."""
     place = Directory(directory, permissions=_ANY_MODE if directory is not None else OWNER_ONLY)
     path = place.file(name)
-    with place.locked() as descriptor:
-        file = place.open_file(descriptor, name, os.O_RDWR)
-        if file is None:
-            raise absent(path)
-        try:
-            image = read_ours(path, file)
-            require_atomics(path)
-            if not locks.take(file, layout.ATTENDANCE_BYTE):
-                if not force:
-                    raise SegmentError(path, "processes attached to it", "nobody", "stop them first, or use force")
-                _retire(path, image, file)
-            os.unlink(name, dir_fd=descriptor)
-        finally:
-            locks.close(file)
+    try:
+        with place.locked() as descriptor:
+            remove_debris(descriptor, name)
+            file = place.open_file(descriptor, name, os.O_RDWR)
+            if file is None:
+                raise absent(path)
+            try:
+                _let_go(path, file, force=force)
+                os.unlink(name, dir_fd=descriptor)
+            finally:
+                locks.close(file)
+    except OSError as error:
+        raise failure(path, error, "a file that can be removed") from error
+
+
+def _let_go(path: str, file: int, *, force: bool) -> None:
+    image = read_ours(path, file)
+    require_atomics(path)
+    if locks.take(file, layout.ATTENDANCE_BYTE):
+        return
+    if not force:
+        raise SegmentError(path, "processes attached to it", "nobody", "stop them first, or use force")
+    _retire(path, image, file)
 
 
 def _retire(path: str, image: bytes, file: int) -> None:
