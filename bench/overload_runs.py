@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
@@ -56,19 +57,29 @@ def measure_all(port: int, seconds: float) -> dict[str, Measured]:
     """All runs by name, each with ``seconds`` of load. ``Unusable`` if no server can be had."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with (
-        keep_port(port) as kept,
-        tempfile.TemporaryDirectory(prefix="hardcap-overload-", dir=memory) as scratch,
-        _progress() as progress,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        tempfile.TemporaryDirectory(prefix="hardcap-overload-", dir=memory) as scratch,
+        keep_port(port) as kept,
+        _progress() as progress,
     ):
-        bar = progress.add_task("", total=len(RUNS), in_flight=0)
-        measured = {}
-        for run in RUNS:
-            _announce(progress, bar, run.name)
-            site = Site(run, Path(scratch), kept.getsockname()[1], lambda n: progress.update(bar, in_flight=n))
-            measured[run.name] = runner.run(site.measure(seconds))
-            progress.advance(bar)
-        return measured
+        try:
+            return runner.run(_measure_all(Path(scratch), kept.getsockname()[1], seconds, progress))
+        except asyncio.CancelledError:  # by SIGTERM; the runner itself turns SIGINT into this
+            raise KeyboardInterrupt from None
+
+
+async def _measure_all(scratch: Path, port: int, seconds: float, progress: Progress) -> dict[str, Measured]:
+    this = asyncio.current_task()
+    assert this
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+    bar = progress.add_task("", total=len(RUNS), in_flight=0)
+    measured = {}
+    for run in RUNS:
+        _announce(progress, bar, run.name)
+        site = Site(run, scratch, port, lambda now: progress.update(bar, in_flight=now))
+        measured[run.name] = await site.measure(seconds)
+        progress.advance(bar)
+    return measured
 
 
 def _announce(progress: Progress, bar: TaskID, name: str) -> None:
