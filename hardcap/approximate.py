@@ -73,6 +73,8 @@ class Approximate(Admission):
                         raise self._too_much(index, units)
                 for index, units in wanted:
                     cells[self._own[index]] -= units
+                if self._queued:
+                    self._check_queued(wanted)
                 cells[self._released] += 1
             finally:
                 self._depth = 0
@@ -112,6 +114,14 @@ class Approximate(Admission):
                 raise self._too_much(index, units)
         self._queued.extend([_Change(self._own[index], -units) for index, units in wanted])
         self._queued.append(_Change(self._released, 1))
+
+    def _check_queued(self, released: Wanted) -> None:
+        """Undo a release whose units somebody who came in its middle has released already."""
+        for index, units in released:
+            if self.held(index) < 0:
+                for taken, more in released:
+                    self._words.cells[self._own[taken]] += more
+                raise self._too_much(index, units)
 
     def _leave(self) -> None:
         self._apply_queue()
