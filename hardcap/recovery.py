@@ -88,7 +88,7 @@ class _Sweep:
             self._kept.add(slot)
 
     def _return(self, own: int, index: int) -> None:
-        """Give back what was held; what was pending is left to settle. So nothing may be in both, or in neither. [S2]"""
+        """Give back what was held; what was pending is left to settle. So no unit may be in both, or neither. [S2]"""
         word = self._words.load(own)
         held, pending = low(word), high(word)
         if not held:

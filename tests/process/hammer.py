@@ -109,15 +109,31 @@ def _contend(limiter: hardcap.Limiter, tasks: int) -> None:
 
 
 class Interrupter:
-    """A signal handler that reserves, releases or looks, whatever it interrupts. What it keeps it counts."""
+    """A signal handler that reserves, releases or looks, whatever it interrupts. What it keeps it counts.
+
+    It also interrupts itself, though not for ever: each signal arms the timer for the next.
+    """
 
     def __init__(self, limiter: hardcap.Limiter) -> None:
         self._limiter = limiter
         self._chance = random.Random(7)
+        self._depth = 0
         self.kept = self.calls = 0
+
+    def arm(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, self._chance.uniform(0.00005, 0.0005))
 
     def __call__(self, *_: object) -> None:
         self.calls += 1
+        self._depth += 1
+        if nests := self._depth < 3:
+            self.arm()
+        self._act()
+        self._depth -= 1
+        if not nests:
+            self.arm()
+
+    def _act(self) -> None:
         choice = self._chance.randrange(4)
         if choice == 0 and self._limiter.reserve():
             self.kept += 1
@@ -143,9 +159,10 @@ def interrupted(limiter: hardcap.Limiter, threads: int, calls: int) -> tuple[int
     for other in others:
         other.start()
     before = signal.signal(signal.SIGALRM, interrupter)
-    signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+    interrupter.arm()
     while interrupter.calls < calls:
         cycle(limiter, 10)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
     stopping.append(True)
