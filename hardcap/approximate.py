@@ -100,7 +100,9 @@ class Approximate(Admission):
     def give_back_all(self) -> None:
         for index, _ in self.holding():
             self._words.store(self._own[index], 0)
-        self._columns = []  # they keep the segment mapped
+
+    def let_go(self) -> None:
+        self._columns = []
 
     def _see_new_slots(self) -> None:
         count, step = self.segment.high_water(), SLOT_BYTES // WORD

@@ -43,6 +43,7 @@ class _Attachment:
         if self.segment.is_locked():  # else the slot may be somebody else's by now
             self.admission.give_back_all()
             move_out(self.segment, self.slot)
+        self.admission.let_go()
         self.segment.close()
 
     def disown(self) -> None:
