@@ -18,6 +18,7 @@ from hardcap.errors import BackendUnavailable
 from hardcap.layout import U64
 from hardcap.words import AtomicWords, PlainWords, require_atomics, words_of
 from tests.conftest import Spawn
+from tests.support.processes import eventually
 
 COUNT = 64
 Kind = type[AtomicWords] | type[PlainWords]
@@ -184,9 +185,14 @@ def test_no_load_is_torn(spawn: Spawn, shared: tuple[str, mmap.mmap], kind: Kind
     writer = spawn()
     writer.run(WRITER, path=path, kind=kind.__name__)
     writer.post("alternate()")
-    while not words.load(1):
-        pass
-    seen = {words.load(0) for _ in range(100_000)}
+    eventually(lambda: words.load(1) == 1, "the other process stores")
+    seen: set[int] = set()
+
+    def look() -> bool:
+        seen.update(words.load(0) for _ in range(50_000))
+        return len(seen) > 1
+
+    eventually(look, "more than one value is seen")
     words.store(2, 1)
     writer.answer()
     words.close()
