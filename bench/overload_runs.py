@@ -115,7 +115,7 @@ class Site:
             async with Crowd(server, CLIENTS) as crowd:
                 begun = time.perf_counter()
                 async with self._asking(crowd, witness):
-                    more = await self._take_place(crowd, witness, seconds)
+                    more = await self._take_place(witness, seconds)
                 took = time.perf_counter() - begun
             if self._run.mode:
                 more |= await self._aftermath(witness)
@@ -130,13 +130,13 @@ class Site:
             environ |= {"HARDCAP_DIR": str(self._segments)}
         return environ
 
-    async def _take_place(self, crowd: Crowd, witness: Witness, seconds: float) -> Measured:
+    async def _take_place(self, witness: Witness, seconds: float) -> Measured:
         if not self._run.kill:
             await asyncio.sleep(seconds)
             return {}
         load = asyncio.create_task(asyncio.sleep(seconds))
         await asyncio.sleep(seconds / 2)
-        story = await recovery.kill_a_worker(crowd, witness, LIMIT)
+        story = await recovery.kill_a_worker(witness, LIMIT)
         await load
         return story.as_dict()
 
