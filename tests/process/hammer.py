@@ -45,7 +45,7 @@ def rounds(limiter: hardcap.Limiter, threads: int, rounds: int) -> list[tuple[in
     def work(number: int) -> None:
         chance = random.Random(number)
         for _ in range(rounds):
-            cycle(limiter, 20)
+            assert cycle(limiter, 20) == 20, "refused, with room for all"
             kept[number] = sum(limiter.reserve() for _ in range(chance.randrange(4)))
             quiet.wait()
             quiet.wait()

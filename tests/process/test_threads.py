@@ -23,14 +23,14 @@ def hammering(attached: Spawn, limit: int, mode: str) -> Child:
 
 def test_threads_lose_no_update(attached: Spawn, name: str, segment_dir: Path, mode: str) -> None:
     """B27: two processes of 32 threads; at every quiet point the sum is what the threads keep."""
-    pair = [hammering(attached, 200, mode) for _ in range(2)]
+    pair = [hammering(attached, 300, mode) for _ in range(2)]
     with hardcap.open(name, directory=segment_dir) as observer:
         for child in pair:
             child.post("hammer.rounds(limiter, threads=32, rounds=6)")
         for child in pair:
             for kept, held in child.answer():
                 assert kept == held
-        assert_all_free(observer, 200)
+        assert_all_free(observer, 300)
 
 
 def test_a_crowd_of_threads_contends_for_little(attached: Spawn, name: str, segment_dir: Path, mode: str) -> None:
