@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import threading
 import weakref
@@ -19,8 +18,6 @@ from hardcap.errors import CapExceeded, SegmentError
 from hardcap.ownership import claim, move_out
 from hardcap.segment import Segment
 from hardcap.strict import Strict
-
-log = logging.getLogger("hardcap")
 
 
 class _Attachment:
@@ -111,7 +108,7 @@ class Connection:
         with admission.visit():
             self.check_lock(admission.segment)
             admission.segment.check_in_use()
-            if recovery.is_due(admission.segment) and _swept(admission.segment):
+            if recovery.is_due(admission.segment) and recovery.sweep(admission.segment).changed:
                 refused = admission.reserve(wanted, headroom)
         if refused != ADMITTED:
             admission.refuse(refused)
@@ -140,14 +137,6 @@ class Connection:
             self.admission = _Absent(self)
             self._attachment.disown()
             self._attachment = None
-
-
-def _swept(segment: Segment) -> bool:
-    try:
-        return recovery.sweep(segment).changed
-    except OSError as error:  # no descriptor to be had: the refusal stands
-        log.warning("segment '%s' cannot be swept for dead owners: %s", segment.path, error)
-        return False
 
 
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()

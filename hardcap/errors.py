@@ -7,12 +7,11 @@ from __future__ import annotations
 
 
 def _shown(value: object) -> str:
-    """Its repr, kept short; an int that Python will not write out is told by its size."""
+    """Its repr; an int that Python will not write out is told by its size."""
     try:
-        text = repr(value)
+        return repr(value)
     except ValueError:
         return f"an int of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
-    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 class HardcapError(Exception):

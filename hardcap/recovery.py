@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from hardcap import layout, locks
 from hardcap.config import Mode
+from hardcap.errors import SegmentError
 from hardcap.layout import HIGH_ONE, high, low, pack
 from hardcap.segment import Segment
 
@@ -45,9 +46,11 @@ def is_due(segment: Segment) -> bool:
 
 
 def sweep(segment: Segment) -> Swept:
-    """Recover every dead owner that can be recovered now. Raises OSError where no descriptor is to be had."""
-    with locks.second_description(segment.lock) as lock:
-        return _Sweep(segment, lock).run()
+    """Recover every dead owner that can be recovered now."""
+    if segment.sweeper is None:
+        raise SegmentError(segment.path, "a segment that is only looked at", "one attached to")
+    with segment.sweeper.turn() as lock:
+        return Swept(0, False) if lock is None else _Sweep(segment, lock).run()
 
 
 class _Sweep:

@@ -19,6 +19,7 @@ from hardcap.config import Config, Mode
 from hardcap.directory import OWNER_ONLY, Directory, failure
 from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClosed, SegmentError, SegmentRetired
 from hardcap.header import MODE_NUMBERS, Header, Shape, parse, read_ours
+from hardcap.locks import Sweeper
 from hardcap.publishing import publish, remove_debris
 from hardcap.words import AtomicWords, PlainWords, require_atomics, words_of
 
@@ -28,15 +29,19 @@ _ANY_MODE = 0o777
 
 
 class Segment:
-    """One mapped segment, attended: ``lock`` is the descriptor whose locks say so, never the mapped one."""
+    """One mapped segment, attended: ``lock`` is the descriptor whose locks say so, never the mapped one.
 
-    def __init__(self, path: str, shape: Shape, lock: int, memory: mmap.mmap) -> None:
+    ``sweeper`` has another description, for the locks of our sweeps; there is none where we only look.
+    """
+
+    def __init__(self, path: str, shape: Shape, lock: int, memory: mmap.mmap, sweeper: Sweeper | None = None) -> None:
         self.path = path
         self.name = os.path.basename(path)
         self.shape = shape
         self.lock = lock
         self.words = AtomicWords(memory) if shape.mode is Mode.strict else PlainWords(memory)
         self._memory = memory
+        self.sweeper = sweeper
 
     def is_locked(self) -> bool:
         """Whether the kernel still knows us as attached: somebody may have closed all descriptors."""
@@ -85,6 +90,8 @@ class Segment:
         self.words.close()
         with contextlib.suppress(BufferError):  # a thread inside a snapshot keeps it mapped until it is done
             self._memory.close()
+        if self.sweeper is not None:
+            self.sweeper.close()
         locks.close(self.lock)
 
 
@@ -145,7 +152,8 @@ def _join(path: str, config: Config, header: Header, file: int, lock: int) -> Se
     _compare(path, config, header.shape)
     if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):
         raise SegmentError(path, "its attendance byte locked for writing", "openers alone to do so")
-    segment = Segment(path, header.shape, lock, mmap.mmap(file, layout.segment_bytes(header.shape.slots)))
+    memory = mmap.mmap(file, layout.segment_bytes(header.shape.slots))
+    segment = Segment(path, header.shape, lock, memory, Sweeper(locks.reopen(lock)))
     _reconfigure(segment, config, header.configured)
     return segment
 
@@ -190,7 +198,7 @@ def _build(directory: Directory, descriptor: int, config: Config, before: Header
     shape = Shape(mode, names, slots)
     image = layout.initial_image(MODE_NUMBERS[mode], names, limits, slots, time.time_ns())
     lock, memory = publish(descriptor, config.name, image, directory.permissions)
-    return Segment(path, shape, lock, memory)
+    return Segment(path, shape, lock, memory, Sweeper(locks.reopen(lock)))
 
 
 def _nothing_there(path: str) -> ConfigError:

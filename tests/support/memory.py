@@ -112,10 +112,13 @@ class Process(Segment):
         self.shape = shape
         self.lock = lock
         self.words = words
+        self.sweeper = locks.Sweeper(locks.reopen(lock))
 
     def die(self) -> None:
         """The kernel drops its locks; every word stays as it is."""
         locks.close(self.lock)
+        if self.sweeper:
+            self.sweeper.close()
 
 
 class Memory:

@@ -14,6 +14,7 @@ from hardcap import layout, locks, recovery
 from hardcap.connection import Connection
 from hardcap.errors import SegmentClosed, SegmentError
 from hardcap.segment import Segment
+from tests.support.descriptions import second_description
 
 SLOW: dict[str, Callable[[hardcap.Limiter], object]] = {
     "a refused reserve": lambda limiter: limiter.reserve(9),
@@ -61,18 +62,32 @@ def test_closed_after_its_descriptor_was(limiter: hardcap.Limiter, connection: C
     assert Path(segment.path).read_bytes() == before
 
 
-def test_no_descriptor_for_a_sweep_means_no_sweep(
-    limiter: hardcap.Limiter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_sweep_opens_nothing(
+    limiter: hardcap.Limiter, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refusal stands, and nothing is admitted beyond the limit."""
+    """So it works with no descriptor left, and as a user who could not open the segment."""
 
     def reopen(*_args: object) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(locks, "reopen", reopen)
-    assert [limiter.reserve() for _ in range(4)] == [True, True, True, False]
-    (record,) = caplog.records
-    assert "cannot be swept for dead owners: [Errno 24] Too many open files" in record.getMessage()
+    with hardcap.open(limiter.name, directory=connection.place.path) as dying:
+        assert dying.reserve()
+        locks.close(dying._connection.live().segment.lock)  # as its death would
+        monkeypatch.setattr(locks, "reopen", reopen)
+        assert [limiter.reserve() for _ in range(4)] == [True, True, True, False]
+        monkeypatch.undo()
+
+
+def test_a_sweep_in_the_middle_of_a_sweep_does_nothing(connection: Connection) -> None:
+    """In one thread: it would share the locks, and give back twice."""
+    segment = connection.live().segment
+    assert segment.sweeper
+    with segment.sweeper.turn() as lock:
+        assert lock is not None
+        assert recovery.sweep(segment) == recovery.Swept(0, False)
+        assert locks.take(lock, layout.REAPER_BYTE)
+    with second_description(segment.lock) as other:
+        assert not locks.is_taken(other, layout.REAPER_BYTE)
 
 
 def test_a_refusal_sweeps_when_it_is_due(

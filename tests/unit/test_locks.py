@@ -11,6 +11,7 @@ import pytest
 
 from hardcap import locks
 from tests.conftest import Spawn
+from tests.support.descriptions import second_description
 from tests.support.processes import Child, eventually
 
 BYTE = 1 << 40
@@ -31,7 +32,7 @@ def first(path: str) -> Iterator[int]:
 
 @pytest.fixture
 def second(first: int) -> Iterator[int]:
-    with locks.second_description(first) as descriptor:
+    with second_description(first) as descriptor:
         yield descriptor
 
 
@@ -72,7 +73,7 @@ def test_any_other_failure_is_raised(path: str) -> None:
 
 
 def test_a_second_description_drops_its_locks_with_itself(first: int) -> None:
-    with pytest.raises(LookupError), locks.second_description(first) as second:
+    with pytest.raises(LookupError), second_description(first) as second:
         assert second != first
         assert locks.identity(second) == locks.identity(first)
         assert locks.take(second, BYTE)
@@ -82,7 +83,7 @@ def test_a_second_description_drops_its_locks_with_itself(first: int) -> None:
 
 def test_a_file_without_a_name_can_be_opened_again(first: int, path: str) -> None:
     os.unlink(path)
-    with locks.second_description(first) as second:
+    with second_description(first) as second:
         assert os.pread(second, 7, 0) == b"content"
 
 

@@ -97,7 +97,7 @@ def no_version(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_lock_is_asked_for_not_taken(patch: pytest.MonkeyPatch) -> None:
-    names = {name: getattr(locks, name) for name in ("second_description", "drop")}
+    names = {"drop": locks.drop}
     asking = SimpleNamespace(**names, take=lambda descriptor, byte: not locks.is_taken(descriptor, byte))
     patch.setattr(recovery, "locks", asking)
 

@@ -17,6 +17,7 @@ from hardcap.config import Config, Mode
 from hardcap.errors import SegmentError, SegmentRetired
 from hardcap.header import Shape
 from hardcap.segment import Segment, attach, closed
+from tests.support.descriptions import second_description
 from tests.support.namespaces import needs_root
 from tests.support.objects import state
 
@@ -68,7 +69,7 @@ def test_a_new_segment_is_complete_and_attended(config: Config, segment_dir: Pat
     assert segment.limits() == LIMITS
     created_at = segment.words.load(layout.H_CREATED_AT)
     assert path.read_bytes() == layout.initial_image(1, ("requests", "tokens"), (3, 10), 3, created_at)
-    with locks.second_description(segment.lock) as other:
+    with second_description(segment.lock) as other:
         assert locks.is_taken(other, layout.ATTENDANCE_BYTE)
     segment.close()
 
@@ -234,7 +235,7 @@ def test_a_closed_limiters_error() -> None:
 
 def test_joining_waits_for_nobody(segment: Segment, config: Config) -> None:
     """The attendance byte locked for writing: nobody of ours does that without the directory's lock."""
-    with locks.second_description(segment.lock) as intruder:
+    with second_description(segment.lock) as intruder:
         locks.drop(segment.lock, layout.ATTENDANCE_BYTE)
         assert locks.take(intruder, layout.ATTENDANCE_BYTE)
         with pytest.raises(SegmentError, match="attendance byte locked for writing"):
