@@ -197,8 +197,8 @@ def _build(directory: Directory, descriptor: int, config: Config, before: Header
     slots = config.max_processes or (before.shape.slots if before else layout.DEFAULT_SLOTS)
     shape = Shape(mode, names, slots)
     image = layout.initial_image(MODE_NUMBERS[mode], names, limits, slots, time.time_ns())
-    lock, memory = publish(descriptor, config.name, image, directory.permissions)
-    return Segment(path, shape, lock, memory, Sweeper(locks.reopen(lock)))
+    lock, sweeper, memory = publish(descriptor, config.name, image, directory.permissions)
+    return Segment(path, shape, lock, memory, Sweeper(sweeper))
 
 
 def _nothing_there(path: str) -> ConfigError:
