@@ -31,7 +31,7 @@ def identity(descriptor: int) -> _Identity:
 def open_description(path: str, flags: int, *, dir_fd: int | None = None) -> int:
     """A new open file description that no forked child keeps. Raises ``OSError``."""
     with _guard:  # no fork between the opening and the entry in the list
-        descriptor = os.open(path, flags | os.O_CLOEXEC, dir_fd=dir_fd)
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
         _descriptors[descriptor] = identity(descriptor)
     return descriptor
 
