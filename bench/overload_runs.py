@@ -141,7 +141,8 @@ class Site:
         return story.as_dict()
 
     async def _aftermath(self, witness: Witness) -> Measured:
-        with hardcap.open(SEGMENT, directory=str(self._segments)) as limiter:
+        backend = os.environ.get("HARDCAP_BACKEND")  # the workers' too, see Server
+        with hardcap.open(SEGMENT, directory=str(self._segments), backend=backend) as limiter:
             return {
                 "capacity_after": await recovery.capacity(limiter, witness),
                 "backend": limiter.snapshot().backend,
