@@ -71,6 +71,16 @@ def test_settle_waits_for_a_quiet_instant_and_return_does_not(made: Memory) -> N
     assert faults_at_the_end(made, live=1) == ["I5: slot 2 is not free"]
 
 
+@pytest.mark.parametrize("left", ["held", "pending, counted", "pending, not counted"])
+def test_return_and_settle_move_the_version(made: Memory, left: str) -> None:
+    """Like every change of a count, and also where settle finds the count right."""
+    process = survivor(made)
+    LEFT[left].put(made)
+    before = made.version()
+    sweep(process)
+    assert made.version() == before + 1
+
+
 def test_one_settles_at_a_time(made: Memory) -> None:
     process, rival = survivor(made), made.process()
     LEFT["held and pending, counted"].put(made)
