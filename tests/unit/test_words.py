@@ -14,6 +14,7 @@ from threading import Barrier
 
 import pytest
 
+from hardcap import words as module
 from hardcap.errors import BackendUnavailable
 from hardcap.layout import U64
 from hardcap.words import AtomicWords, PlainWords, require_atomics, words_of
@@ -48,6 +49,17 @@ def test_load_gives_what_was_stored(words: Words, memory: mmap.mmap, value: int)
     assert words.load(3) == value
     assert memory[24:32] == value.to_bytes(8, "little")
     assert memory[:24] + memory[32:] == bytes(COUNT * 8 - 8)
+
+
+def test_loads_where_the_processor_does_not_order_plain_ones(
+    memory: mmap.mmap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOADS_ARE_ORDERED", False)
+    words = AtomicWords(memory)
+    memory[24:32] = U64.to_bytes(8, "little")
+    assert words.load(3) == U64
+    assert len(words._contexts) == 1, "by an atomic view"
+    words.close()
 
 
 @kinds
