@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import DEADLINE, ROOT
+from tests.support.processes import DEADLINE, ROOT, python_path
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -24,7 +24,7 @@ ELSEWHERE = "import os, hardcap.directory\nhardcap.directory.default_directory =
 
 
 def python(*arguments: str, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": os.fspath(ROOT)}
+    environment = os.environ | {"PYTHONPATH": python_path()}
     if directory:
         environment["HARDCAP_DIR"] = os.fspath(directory)
     command = [sys.executable, "-W", "error", *arguments]

@@ -13,7 +13,7 @@ from hardcap import layout
 from hardcap.words import AtomicWords
 from tests.conftest import Spawn
 from tests.support.oracle import assert_all_free
-from tests.support.processes import ROOT, RemoteError
+from tests.support.processes import RemoteError, python_path
 
 BROKEN = {
     "absent": "raise ModuleNotFoundError('no module of that name')",
@@ -37,7 +37,7 @@ def atomicview(**_):
 def environment(tmp_path: Path, fault: str) -> dict[str, str]:
     """One in which ``import atomics`` finds this installation instead of the real one."""
     (tmp_path / "atomics.py").write_text(BROKEN[fault])
-    return {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"PYTHONPATH": python_path(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @pytest.mark.parametrize("fault", BROKEN)
