@@ -38,7 +38,8 @@ def mode_of(directory: Path) -> int:
 def stranger(spawn: Spawn, *, group: int = STRANGER) -> Child:
     """A child that has become another user, for good."""
     child = spawn()
-    child.run("import atomics, hardcap, os\nfrom tests.process import forks")  # while it may still read them
+    code = "import hardcap, os\nfrom hardcap.words import require_atomics\nfrom tests.process import forks"
+    child.run(f"{code}\nrequire_atomics('')")  # while it may still read them and load their libraries
     child.run("os.setgroups([])\nos.setgid(group)\nos.setuid(user)", group=group, user=STRANGER)
     assert child.run("os.getresuid()") == [STRANGER] * 3
     return child
