@@ -78,6 +78,28 @@ def test_an_object_that_is_not_ours(name: str, segment_dir: Path, make: Make, vi
     assert refused(visit, path).startswith(f"segment '{path}': found ")
 
 
+def with_a_second_link(path: Path) -> None:
+    os.link(path, path.parent / "second")
+
+
+def behind_a_symbolic_link(path: Path) -> None:
+    path.rename(path.parent / "real")
+    path.symlink_to("real")
+
+
+def with_a_directory_in_its_place(path: Path) -> None:
+    path.rename(path.parent / "real")
+    path.mkdir()
+
+
+@each_visit
+@pytest.mark.parametrize("spoil", [with_a_second_link, behind_a_symbolic_link, with_a_directory_in_its_place])
+def test_a_segment_that_is_not_where_it_was_made(path: Path, spoil: Make, visit: Visit) -> None:
+    """A good one, but reached in a way that somebody else may have prepared."""
+    spoil(path)
+    refused(visit, path)
+
+
 DAMAGE = {
     "size": (layout.H_FILE_BYTES, 40961),
     "no mode": (layout.H_MODE, 0),
