@@ -39,7 +39,7 @@ def stranger(spawn: Spawn, *, group: int = STRANGER) -> Child:
     """A child that has become another user, for good."""
     child = spawn()
     code = "import hardcap, os\nfrom hardcap.words import require_atomics\nfrom tests.process import forks"
-    child.run(f"{code}\nrequire_atomics('')")  # while it may still read them and load their libraries
+    child.run(f"{code}\n_ = require_atomics('')")  # while it may still read them and load their libraries
     child.run("os.setgroups([])\nos.setgid(group)\nos.setuid(user)", group=group, user=STRANGER)
     assert child.run("os.getresuid()") == [STRANGER] * 3
     return child
