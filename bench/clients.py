@@ -73,16 +73,6 @@ class Crowd:
         """No new requests; ``ask`` returns when those under way are answered."""
         self._stopping = True
 
-    @property
-    def workers(self) -> set[int]:
-        """The process ids of the workers that the clients were seated on."""
-        return set(self._seats)
-
-    async def worker(self) -> int | None:
-        """The process id of the worker that takes a new connection; None if none does."""
-        async with self._connect() as session:
-            return await _worker(session)
-
     def _sessions(self) -> list[aiohttp.ClientSession]:
         return [session for seated in self._seats.values() for session in seated]
 

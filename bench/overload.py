@@ -16,7 +16,7 @@ NAME: Final = "overload"
 HELP: Final = "on real servers: what one shared cap does under overload, and when a worker is killed"
 
 NEEDS: Final = ("uvicorn", "uvloop", "httptools", "starlette", "aiohttp")
-QUICK_SECONDS: Final = 1.3  # of load in each run
+QUICK_SECONDS: Final = 1.5  # of load in each run
 FULL_SECONDS: Final = 12.0
 
 

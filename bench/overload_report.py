@@ -79,8 +79,6 @@ def _missed_after_kill(kill: Measured) -> Iterator[str]:
         yield f"kill: {LIMIT} were never in flight, so no worker was killed"
     elif kill["back_after_seconds"] is None:
         yield f"kill: the {kill['held_by_killed']} units of the killed worker did not come back"
-    elif kill["replaced_after_seconds"] is None:
-        yield "kill: no worker came in place of the killed one"
 
 
 def _table(measured: Mapping[str, Measured]) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
@@ -56,19 +57,29 @@ def measure_all(port: int, seconds: float) -> dict[str, Measured]:
     """All runs by name, each with ``seconds`` of load. ``Unusable`` if no server can be had."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with (
-        keep_port(port) as kept,
-        tempfile.TemporaryDirectory(prefix="hardcap-overload-", dir=memory) as scratch,
-        _progress() as progress,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        tempfile.TemporaryDirectory(prefix="hardcap-overload-", dir=memory) as scratch,
+        keep_port(port) as kept,
+        _progress() as progress,
     ):
-        bar = progress.add_task("", total=len(RUNS), in_flight=0)
-        measured = {}
-        for run in RUNS:
-            _announce(progress, bar, run.name)
-            site = Site(run, Path(scratch), kept.getsockname()[1], lambda n: progress.update(bar, in_flight=n))
-            measured[run.name] = runner.run(site.measure(seconds))
-            progress.advance(bar)
-        return measured
+        try:
+            return runner.run(_measure_all(Path(scratch), kept.getsockname()[1], seconds, progress))
+        except asyncio.CancelledError:  # by SIGTERM; the runner itself turns SIGINT into this
+            raise KeyboardInterrupt from None
+
+
+async def _measure_all(scratch: Path, port: int, seconds: float, progress: Progress) -> dict[str, Measured]:
+    this = asyncio.current_task()
+    assert this
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+    bar = progress.add_task("", total=len(RUNS), in_flight=0)
+    measured = {}
+    for run in RUNS:
+        _announce(progress, bar, run.name)
+        site = Site(run, scratch, port, lambda now: progress.update(bar, in_flight=now))
+        measured[run.name] = await site.measure(seconds)
+        progress.advance(bar)
+    return measured
 
 
 def _announce(progress: Progress, bar: TaskID, name: str) -> None:
@@ -104,7 +115,7 @@ class Site:
             async with Crowd(server, CLIENTS) as crowd:
                 begun = time.perf_counter()
                 async with self._asking(crowd, witness):
-                    more = await self._take_place(crowd, witness, seconds)
+                    more = await self._take_place(witness, seconds)
                 took = time.perf_counter() - begun
             if self._run.mode:
                 more |= await self._aftermath(witness)
@@ -119,18 +130,19 @@ class Site:
             environ |= {"HARDCAP_DIR": str(self._segments)}
         return environ
 
-    async def _take_place(self, crowd: Crowd, witness: Witness, seconds: float) -> Measured:
+    async def _take_place(self, witness: Witness, seconds: float) -> Measured:
         if not self._run.kill:
             await asyncio.sleep(seconds)
             return {}
         load = asyncio.create_task(asyncio.sleep(seconds))
         await asyncio.sleep(seconds / 2)
-        story = await recovery.kill_a_worker(crowd, witness, LIMIT)
+        story = await recovery.kill_a_worker(witness, LIMIT)
         await load
         return story.as_dict()
 
     async def _aftermath(self, witness: Witness) -> Measured:
-        with hardcap.open(SEGMENT, directory=str(self._segments)) as limiter:
+        backend = os.environ.get("HARDCAP_BACKEND")  # the workers' too, see Server
+        with hardcap.open(SEGMENT, directory=str(self._segments), backend=backend) as limiter:
             return {
                 "capacity_after": await recovery.capacity(limiter, witness),
                 "backend": limiter.snapshot().backend,

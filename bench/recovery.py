@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Final, TypeVar
 
 import hardcap
-from bench.clients import Crowd
 from bench.witness import Witness
 
 PATIENCE: Final = 30.0  # seconds until what should happen is given up as not happening
@@ -21,20 +20,18 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Recovery:
-    """The story of one killed worker. Times are seconds since the SIGKILL, None: not seen in time."""
+    """The story of one killed worker. ``back_after_seconds`` is from the SIGKILL to a full service, None: not seen."""
 
     in_flight_before: int = 0
     held_by_killed: int = 0
     back_after_seconds: float | None = None
-    replaced_after_seconds: float | None = None
-    capacity_after: int | None = None
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
 
 
-async def kill_a_worker(crowd: Crowd, witness: Witness, limit: int) -> Recovery:
-    """Kill the worker that holds most at an instant when ``limit`` are in flight, and wait until all is as before."""
+async def kill_a_worker(witness: Witness, limit: int) -> Recovery:
+    """Kill the worker that holds most at an instant when ``limit`` are in flight, and wait until as many are again."""
     story = Recovery()
     victim = await _until(lambda: _kill_when_full(story, witness, limit))
     if victim is None:
@@ -47,8 +44,6 @@ async def kill_a_worker(crowd: Crowd, witness: Witness, limit: int) -> Recovery:
 
     if await _until(full_again):
         story.back_after_seconds = round(time.perf_counter() - killed_at, 4)
-    if await _until_replaced(crowd):
-        story.replaced_after_seconds = round(time.perf_counter() - killed_at, 4)
     return story
 
 
@@ -69,15 +64,6 @@ def _kill_when_full(story: Recovery, witness: Witness, limit: int) -> int | None
         os.kill(victim, signal.SIGKILL)
     story.in_flight_before, story.held_by_killed = holders.total(), held
     return victim
-
-
-async def _until_replaced(crowd: Crowd) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if await crowd.worker() not in {None, *crowd.workers}:
-            return True
-        await asyncio.sleep(0.02)
-    return False
 
 
 async def _until(seen: Callable[[], Answer]) -> Answer | None:

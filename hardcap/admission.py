@@ -65,6 +65,9 @@ class Admission:
         """Release whatever is held, when nobody is inside: the end of this owner."""
         raise NotImplementedError
 
+    def let_go(self) -> None:
+        """Drop whatever keeps the segment mapped, when nobody is inside."""
+
     def holding(self) -> Wanted:
         """All that this slot holds."""
         return tuple((index, units) for index in range(len(self._own)) if (units := self.held(index)))

@@ -79,6 +79,8 @@ class Approximate(Admission):
                         raise self._too_much(index, units)
                 for index, units in wanted:
                     cells[self._own[index]] -= units
+                if self._queued:
+                    self._check_queued(wanted)
                 cells[self._released] += 1
             finally:
                 self._depth = 0
@@ -104,7 +106,9 @@ class Approximate(Admission):
     def give_back_all(self) -> None:
         for index, _ in self.holding():
             self._words.store(self._own[index], 0)
-        self._columns = []  # they keep the segment mapped
+
+    def let_go(self) -> None:
+        self._columns = []
 
     def _see_new_slots(self) -> None:
         count, step = self.segment.high_water(), SLOT_BYTES // WORD
@@ -118,6 +122,14 @@ class Approximate(Admission):
                 raise self._too_much(index, units)
         self._queued.extend([_Change(self._own[index], -units) for index, units in wanted])
         self._queued.append(_Change(self._released, 1))
+
+    def _check_queued(self, released: Wanted) -> None:
+        """Undo a release whose units somebody who came in its middle has released already."""
+        for index, units in released:
+            if self.held(index) < 0:
+                for taken, more in released:
+                    self._words.cells[self._own[taken]] += more
+                raise self._too_much(index, units)
 
     def _leave(self) -> None:
         self._apply_queue()

@@ -7,6 +7,7 @@ response or the application has ended, whichever is first. Everything else passe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -22,10 +23,11 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from hardcap.config import Config, MiddlewareSettings
-from hardcap.errors import CapExceeded, ConfigError, SegmentClosed, SegmentError
+from hardcap.errors import BackendUnavailable, CapExceeded, ConfigError, SegmentClosed, SegmentError
 from hardcap.limiter import Limiter
 from hardcap.opening import open_limiter
 from hardcap.permit import Permit
+from hardcap.words import require_atomics
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -48,16 +50,13 @@ class _Unset:
     """Marks the default of an argument: the environment, when it is read, goes before it."""
 
 
-class _Int(_Unset, int):
-    pass
+class _Int(_Unset, int): ...
 
 
-class _Float(_Unset, float):
-    pass
+class _Float(_Unset, float): ...
 
 
-class _Paths(_Unset, tuple[str, ...]):
-    pass
+class _Paths(_Unset, tuple[str, ...]): ...
 
 
 class HardcapMiddleware:
@@ -97,7 +96,8 @@ class HardcapMiddleware:
         self._app = app
         self._source = _Source(limiter, Config.from_env() if from_env else config)
         self._amount = amount
-        self._exempt = frozenset(form for path in settings.exempt for form in _with_and_without_slash(path))
+        exempt = {path.rstrip("/") for path in settings.exempt}
+        self._exempt = exempt | {f"{path}/" for path in exempt}
         self._until_response = release_on == "response"
         self._full = _Refusal(settings.status, settings.retry_after, "overloaded", "too many requests in flight")
         self._unavailable = _Refusal(503, settings.retry_after, "unavailable", "admission control is unavailable")
@@ -107,13 +107,13 @@ class HardcapMiddleware:
             await self._app(scope, receive, send)
             return
         amount = self._units(scope)
-        permit, refusal = None, self._unavailable
+        permit, answer = None, self._unavailable
         try:
             permit = self._source.admit(amount) or await self._source.admit_attached(amount)
         except CapExceeded:
-            refusal = self._full
+            answer = self._full
         if permit is None:
-            await refusal(scope, receive, send)
+            await answer(scope, receive, send)
             return
         with permit:
             await self._app(scope, receive, _releasing(permit, send) if self._until_response else send)
@@ -143,11 +143,6 @@ def _settings(from_env: bool, **arguments: Any) -> MiddlewareSettings:
     if settings.timeout != 0:
         raise NotImplementedError(f"timeout is {settings.timeout!r}, waiting for admission is not there yet: use 0")
     return settings
-
-
-def _with_and_without_slash(path: str) -> tuple[str, str]:
-    bare = path.rstrip("/")
-    return bare, f"{bare}/"
 
 
 def _path(scope: Scope) -> str:
@@ -211,6 +206,9 @@ class _Source:
         self._quiet_until = -math.inf
         self.forget_attempt()
         _sources.add(self)
+        # Loaded here, not in the thread: a fork amid that would leave the child half a module, or a lock held for ever.
+        with contextlib.suppress(BackendUnavailable):  # attaching says so, and answers for it
+            require_atomics("(memory)")
 
     def forget_attempt(self) -> None:
         """In a forked child: whoever held the lock, or was attaching, is not there."""

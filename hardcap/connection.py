@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import threading
 import warnings
 import weakref
@@ -20,8 +19,6 @@ from hardcap.directory import Directory
 from hardcap.errors import CapExceeded, SegmentError
 from hardcap.ownership import claim, move_out
 from hardcap.segment import Segment
-
-log = logging.getLogger("hardcap")
 
 
 class _Attachment:
@@ -43,6 +40,7 @@ class _Attachment:
         if self.segment.is_locked():  # else the slot may be somebody else's by now
             self.admission.give_back_all()
             move_out(self.segment, self.slot)
+        self.admission.let_go()
         self.segment.close()
 
     def disown(self) -> None:
@@ -113,7 +111,7 @@ class Connection:
         with admission.visit():
             self.check_lock(admission.segment)
             admission.segment.check_in_use()
-            if recovery.is_due(admission.segment) and _swept(admission.segment):
+            if recovery.is_due(admission.segment) and recovery.sweep(admission.segment).changed:
                 refused = admission.reserve(wanted, headroom)
         if refused != ADMITTED:
             admission.refuse(refused)
@@ -153,14 +151,6 @@ class Connection:
             self.admission = _Absent(self)
             self._attachment.disown()
             self._attachment = None
-
-
-def _swept(segment: Segment) -> bool:
-    try:
-        return recovery.sweep(segment).changed
-    except OSError as error:  # no descriptor to be had: the refusal stands
-        log.warning("segment '%s' cannot be swept for dead owners: %s", segment.path, error)
-        return False
 
 
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()

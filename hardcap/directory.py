@@ -45,14 +45,11 @@ class Directory:
         if create:
             self._make()
         deadline = time.monotonic() + LOCK_PATIENCE
-        descriptor = self._open()
-        try:
-            while not self._lock(descriptor, deadline):  # it was removed and made anew while we waited
-                locks.close(descriptor)
-                descriptor = self._open()
-            yield descriptor
-        finally:
-            locks.close(descriptor)
+        while True:
+            with self.opened() as descriptor:
+                if self._lock(descriptor, deadline):  # else it was removed and made anew while we waited
+                    yield descriptor
+                    return
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[int]:

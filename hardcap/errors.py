@@ -6,6 +6,14 @@ A message says what was found, what was expected, and what to do.
 from __future__ import annotations
 
 
+def _shown(value: object) -> str:
+    """Its repr; an int that Python will not write out is told by its size."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"an int of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+
+
 class HardcapError(Exception):
     """Base of every error raised by hardcap.
 
@@ -56,7 +64,7 @@ class ConfigError(HardcapError, ValueError):
         self.allowed = allowed
 
     def __str__(self) -> str:
-        return f"{self.key} is {self.value!r}, allowed: {self.allowed}"
+        return f"{self.key} is {_shown(self.value)}, allowed: {self.allowed}"
 
 
 class SegmentError(HardcapError):

@@ -36,7 +36,7 @@ def open_description(path: str, flags: int, *, dir_fd: int | None = None) -> int
     """A new open file description that no forked child keeps. Raises ``OSError``."""
     notice_fork()
     with _guard:  # no fork between the opening and the entry in the list
-        descriptor = os.open(path, flags | os.O_CLOEXEC, dir_fd=dir_fd)
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
         _descriptors[descriptor] = identity(descriptor)
         if native is not None:  # a child forked from C runs no hook of ours
             native.guard(descriptor)
@@ -68,18 +68,8 @@ def close(descriptor: int) -> None:
             native.unguard(descriptor)
 
 
-@contextlib.contextmanager
-def second_description(descriptor: int) -> Iterator[int]:
-    """A description of one's own for the length of the block; its locks are gone at the end."""
-    second = reopen(descriptor)
-    try:
-        yield second
-    finally:
-        close(second)
-
-
-def _flock_record(kind: int, byte: int) -> bytes:
-    return struct.pack("hhqqi4x", kind, os.SEEK_SET, byte, 1, 0)
+def _flock_record(kind: int, byte: int, length: int = 1) -> bytes:
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, byte, length, 0)
 
 
 def take(descriptor: int, byte: int, kind: int = fcntl.F_WRLCK) -> bool:
@@ -98,10 +88,48 @@ def drop(descriptor: int, byte: int) -> None:
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock_record(fcntl.F_UNLCK, byte))
 
 
+def drop_all(descriptor: int) -> None:
+    """Unlock whatever was locked by way of this descriptor."""
+    to_the_end = 0
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock_record(fcntl.F_UNLCK, 0, to_the_end))
+
+
 def is_taken(descriptor: int, byte: int) -> bool:
     """Whether another description holds a lock on that byte. Takes nothing; a read-only descriptor will do."""
     answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _flock_record(fcntl.F_WRLCK, byte))
     return bool(struct.unpack("hhqqi4x", answer)[0] != fcntl.F_UNLCK)
+
+
+class Sweeper:
+    """A description of its own for the locks of one process's sweeps, one sweep at a time.
+
+    It stays open from one sweep to the next, so that a process can still sweep when it has changed its user, or has
+    no descriptor left to open.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._turn = threading.RLock()
+        self._under_way = False
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[int | None]:
+        """The descriptor; its locks are gone at the end. None to a sweep that interrupts another in the same thread:
+        it would share that one's locks."""
+        with self._turn:
+            if self._under_way:
+                yield None
+                return
+            self._under_way = True
+            try:
+                yield self._descriptor
+            finally:
+                drop_all(self._descriptor)
+                self._under_way = False
+
+    def close(self) -> None:
+        """Close the description."""
+        close(self._descriptor)
 
 
 def in_forked_child(hook: Callable[[], None]) -> Callable[[], None]:

@@ -13,31 +13,35 @@ from hardcap import layout, locks
 _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 
 
-def publish(descriptor: int, name: str, image: bytes, permissions: int) -> tuple[int, mmap.mmap]:
-    """Put a complete segment under ``name``, in the place of what stands there; its lock descriptor and its memory.
+def publish(descriptor: int, name: str, image: bytes, permissions: int) -> tuple[int, int, mmap.mmap]:
+    """Put a complete segment under ``name``, in the place of what stands there.
+
+    Returns the descriptor of its locks, another one for the locks of sweeps, and its memory.
 
     ``descriptor`` is the directory's, whose lock is held. Nobody can see half a segment, and whoever sees it finds it
     attended. Raises ``OSError``; what was built is gone then.
     """
     file, temporary = _nameless(descriptor, name)
-    lock = -1
+    lock = sweeper = -1
     try:
         os.fchmod(file, permissions)
         os.posix_fallocate(file, 0, len(image))  # a full file system is an error now, not a bus error later
         os.pwrite(file, image, 0)
         lock = locks.reopen(file)
         locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK)
+        sweeper = locks.reopen(file)
         memory = mmap.mmap(file, len(image))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=descriptor)
         _link(descriptor, file, temporary, name)
     except BaseException:
         locks.close(lock)
+        locks.close(sweeper)
         raise
     finally:
         locks.close(file)
         remove_debris(descriptor, name)
-    return lock, memory
+    return lock, sweeper, memory
 
 
 def _nameless(descriptor: int, name: str) -> tuple[int, str | None]:

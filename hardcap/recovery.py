@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from hardcap import layout, locks
 from hardcap.config import Mode
+from hardcap.errors import SegmentError
 from hardcap.layout import HIGH_ONE, LOW, high, low, pack
 from hardcap.segment import Segment
 
@@ -45,9 +46,11 @@ def is_due(segment: Segment) -> bool:
 
 
 def sweep(segment: Segment) -> Swept:
-    """Recover every dead owner that can be recovered now. Raises OSError where no descriptor is to be had."""
-    with locks.second_description(segment.lock) as lock:
-        return _Sweep(segment, lock).run()
+    """Recover every dead owner that can be recovered now."""
+    if segment.sweeper is None:
+        raise SegmentError(segment.path, "a segment that is only looked at", "one attached to")
+    with segment.sweeper.turn() as lock:
+        return Swept(0, False) if lock is None else _Sweep(segment, lock).run()
 
 
 class _Sweep:
@@ -88,6 +91,7 @@ class _Sweep:
             self._kept.add(slot)
 
     def _return(self, own: int, index: int) -> None:
+        """Give back what was held; what was pending is left to settle. So no unit may be in both, or neither. [S2]"""
         word = self._words.load(own)
         held, pending = low(word), high(word)
         if not held:

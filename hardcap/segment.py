@@ -19,6 +19,7 @@ from hardcap.config import Config, Mode
 from hardcap.directory import OWNER_ONLY, Directory, failure
 from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClosed, SegmentError, SegmentRetired
 from hardcap.header import MODE_NUMBERS, Header, Shape, parse, read_ours
+from hardcap.locks import Sweeper
 from hardcap.publishing import publish, remove_debris
 from hardcap.words import MappedWords, MapWords, PlainWords, words_of
 
@@ -28,15 +29,27 @@ _ANY_MODE = 0o777
 
 
 class Segment:
-    """One mapped segment, attended: ``lock`` is the descriptor whose locks say so, never the mapped one."""
+    """One mapped segment, attended: ``lock`` is the descriptor whose locks say so, never the mapped one.
 
-    def __init__(self, path: str, shape: Shape, lock: int, memory: mmap.mmap, words: MappedWords) -> None:
+    ``sweeper`` has another description, for the locks of our sweeps; there is none where we only look.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        shape: Shape,
+        lock: int,
+        memory: mmap.mmap,
+        words: MappedWords,
+        sweeper: Sweeper | None = None,
+    ) -> None:
         self.path = path
         self.name = os.path.basename(path)
         self.shape = shape
         self.lock = lock
         self.words = words
         self._memory = memory
+        self.sweeper = sweeper
 
     def is_locked(self) -> bool:
         """Whether the kernel still knows us as attached: somebody may have closed all descriptors."""
@@ -85,6 +98,8 @@ class Segment:
         self.words.close()
         with contextlib.suppress(BufferError):  # a thread inside a snapshot keeps it mapped until it is done
             self._memory.close()
+        if self.sweeper is not None:
+            self.sweeper.close()
         locks.close(self.lock)
 
 
@@ -145,7 +160,8 @@ def _join(path: str, config: Config, map_words: MapWords, header: Header, file: 
     if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):
         raise SegmentError(path, "its attendance byte locked for writing", "openers alone to do so")
     memory = mmap.mmap(file, layout.segment_bytes(header.shape.slots))
-    segment = Segment(path, header.shape, lock, memory, map_words(header.shape.mode, memory))
+    words = map_words(header.shape.mode, memory)
+    segment = Segment(path, header.shape, lock, memory, words, Sweeper(locks.reopen(lock)))
     _reconfigure(segment, config, header.configured)
     return segment
 
@@ -191,8 +207,8 @@ def _build(
     slots = config.max_processes or (before.shape.slots if before else layout.DEFAULT_SLOTS)
     shape = Shape(mode, names, slots)
     image = layout.initial_image(MODE_NUMBERS[mode], names, limits, slots, time.time_ns())
-    lock, memory = publish(descriptor, config.name, image, directory.permissions)
-    return Segment(path, shape, lock, memory, map_words(mode, memory))
+    lock, sweeper, memory = publish(descriptor, config.name, image, directory.permissions)
+    return Segment(path, shape, lock, memory, map_words(mode, memory), Sweeper(sweeper))
 
 
 def _nothing_there(path: str) -> ConfigError:
@@ -205,19 +221,24 @@ def viewing(name: str, directory: str | os.PathLike[str] | None) -> Iterator[Seg
     place = Directory(directory, permissions=_ANY_MODE if directory is not None else OWNER_ONLY)
     with place.opened() as descriptor:
         file = place.open_file(descriptor, name, os.O_RDONLY)
-        if file is None:
-            raise absent(place.file(name))
-        try:
-            header = parse(place.file(name), read_ours(place.file(name), file), file)
-            memory = mmap.mmap(file, os.fstat(file).st_size, prot=mmap.PROT_READ)
-            segment = Segment(place.file(name), header.shape, file, memory, PlainWords(memory))
-        except BaseException:
-            locks.close(file)
-            raise
+    if file is None:
+        raise absent(place.file(name))
     try:
+        segment = _view(place.file(name), file)
+    except BaseException:
+        locks.close(file)
+        raise
+    with contextlib.closing(segment):
         yield segment
-    finally:
-        segment.close()
+
+
+def _view(path: str, file: int) -> Segment:
+    shape = parse(path, read_ours(path, file), file).shape
+    try:
+        memory = mmap.mmap(file, layout.segment_bytes(shape.slots), prot=mmap.PROT_READ)
+    except OSError as error:
+        raise failure(path, error, "a file that can be mapped") from error
+    return Segment(path, shape, file, memory, PlainWords(memory))
 
 
 def absent(path: str) -> SegmentError:
@@ -229,19 +250,28 @@ def unlink(name: str, directory: str | os.PathLike[str] | None, map_words: MapWo
     """Remove a segment nobody attends; with ``force`` retire it under its users."""
     place = Directory(directory, permissions=_ANY_MODE if directory is not None else OWNER_ONLY)
     path = place.file(name)
-    with place.locked() as descriptor:
-        file = place.open_file(descriptor, name, os.O_RDWR)
-        if file is None:
-            raise absent(path)
-        try:
-            image = read_ours(path, file)
-            if not locks.take(file, layout.ATTENDANCE_BYTE):
-                if not force:
-                    raise SegmentError(path, "processes attached to it", "nobody", "stop them first, or use force")
-                _retire(path, image, file, map_words)
-            os.unlink(name, dir_fd=descriptor)
-        finally:
-            locks.close(file)
+    try:
+        with place.locked() as descriptor:
+            remove_debris(descriptor, name)
+            file = place.open_file(descriptor, name, os.O_RDWR)
+            if file is None:
+                raise absent(path)
+            try:
+                _let_go(path, file, map_words, force=force)
+                os.unlink(name, dir_fd=descriptor)
+            finally:
+                locks.close(file)
+    except OSError as error:
+        raise failure(path, error, "a file that can be removed") from error
+
+
+def _let_go(path: str, file: int, map_words: MapWords, *, force: bool) -> None:
+    image = read_ours(path, file)
+    if locks.take(file, layout.ATTENDANCE_BYTE):
+        return
+    if not force:
+        raise SegmentError(path, "processes attached to it", "nobody", "stop them first, or use force")
+    _retire(path, image, file, map_words)
 
 
 def _retire(path: str, image: bytes, file: int, map_words: MapWords) -> None:

@@ -68,6 +68,14 @@ def test_closed_inside_its_own_block(opened: Open, limiter: hardcap.Limiter) -> 
     assert_all_free(limiter, 3)
 
 
+def test_a_closed_one_in_a_with_block_is_still_closed(limiter: hardcap.Limiter, opened: Open) -> None:
+    other = opened()
+    other.close()
+    with pytest.raises(hardcap.SegmentClosed), other:
+        other.reserve()
+    assert_all_free(limiter, 3)
+
+
 def test_dropped_without_close_it_closes(limiter: hardcap.Limiter) -> None:
     other = pickle.loads(pickle.dumps(limiter))
     assert other.reserve(2)

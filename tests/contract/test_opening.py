@@ -13,6 +13,7 @@ import pytest
 import hardcap
 from tests.conftest import Spawn
 from tests.contract.conftest import Kind, Open
+from tests.support.backends import BACKENDS
 from tests.support.oracle import assert_all_free
 from tests.support.views import warnings
 
@@ -120,6 +121,19 @@ def test_a_refused_opening_leaves_the_segment_as_it_was(opened: Open, segment_di
         with pytest.raises(hardcap.HardcapError):
             opened(**settings)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("backend", ["auto", "atomics", "native"])
+def test_a_backend_works_or_says_that_it_is_not_there(opened: Open, segment_dir: Path, backend: str) -> None:
+    """There is no silent fallback from one that was named."""
+    if backend not in ("auto", *BACKENDS):
+        with pytest.raises(hardcap.BackendUnavailable, match=f"'{backend}'|{backend} core"):
+            opened(limit=3, backend=backend)
+        assert list(segment_dir.iterdir()) == []
+        return
+    limiter = opened(limit=3, backend=backend)
+    assert limiter.snapshot().backend in (BACKENDS if backend == "auto" else [backend])
+    assert_all_free(limiter, 3)
 
 
 def test_two_limiters_of_one_name_are_two_owners(limiter: hardcap.Limiter, opened: Open) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +13,7 @@ import pytest
 
 import hardcap
 from hardcap.asgi import HardcapMiddleware
-from tests.conftest import Spawn
-from tests.support.asgi import Exchange, Gated
+from tests.support.asgi import Exchange, Gated, directory_locked
 from tests.support.processes import eventually
 
 LIMIT = 4
@@ -60,16 +56,6 @@ def junk(segment_dir: Path, name: str) -> Path:
     path.write_bytes(b"not a segment")
     path.chmod(0o600)
     return path
-
-
-@contextmanager
-def directory_locked(segment_dir: Path) -> Iterator[None]:
-    descriptor = os.open(segment_dir, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 # --- the environment alone -------------------------------------------------------------------------------------------
@@ -196,46 +182,6 @@ def test_attaching_does_not_hold_up_the_loop_and_a_cancelled_request_not_the_oth
         assert hardcap.inspect(name, segment_dir).resources[0].in_flight == 0
 
     asyncio.run(asyncio.wait_for(main(), 60))
-
-
-FORK = """
-import asyncio, os
-from hardcap.asgi import HardcapMiddleware
-from tests.support.asgi import Exchange
-
-async def app(scope, receive, send):
-    shown = hardcap.inspect(name, directory)
-    mine = [process for process in shown.processes if process.pid == os.getpid()]
-    body = b"%d of %d" % (mine[0].held, shown.resources[0].in_flight)
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": body})
-
-def request():
-    return asyncio.run(Exchange().run(counted)).body.decode()
-
-import hardcap
-counted = HardcapMiddleware(app)
-answers = [request() if attached_before else ""]
-reading, writing = os.pipe()
-if os.fork() == 0:
-    try:
-        os.write(writing, request().encode())
-    finally:
-        os._exit(0)
-os.close(writing)
-os.wait()
-answers + [os.read(reading, 100).decode(), request()]
-"""
-
-
-@pytest.mark.parametrize("attached_before", [False, True])
-def test_a_forked_child_counts_in_its_own_slot(
-    spawn: Spawn, name: str, segment_dir: Path, attached_before: bool
-) -> None:
-    child = spawn()
-    answers = child.run(FORK, name=name, directory=os.fspath(segment_dir), attached_before=attached_before)
-    assert child.finish() == 0
-    assert answers == ["1 of 1" if attached_before else "", "1 of 1", "1 of 1"]
 
 
 # --- nothing ever runs uncapped --------------------------------------------------------------------------------------

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import types
-from collections.abc import Coroutine, Generator, Mapping, MutableMapping
+from collections.abc import Coroutine, Generator, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 Scope = MutableMapping[str, Any]
@@ -106,3 +110,14 @@ def step(coroutine: Coroutine[Any, Any, Any], throws: Mapping[int, BaseException
                 coroutine.throw(error)
     except StopIteration:
         return suspensions
+
+
+@contextmanager
+def directory_locked(segment_dir: Path) -> Iterator[None]:
+    """Nobody attaches to a segment in this directory meanwhile: all wait for its lock."""
+    descriptor = os.open(segment_dir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

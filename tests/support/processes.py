@@ -19,6 +19,12 @@ WORKER = ROOT / "tests" / "support" / "worker.py"
 DEADLINE = 60.0  # seconds: not a speed that is asserted, only when to give up on a hang
 
 
+def python_path(*before: Path) -> str:
+    """``PYTHONPATH`` for a child: directories of the test's own, the sources under test, what was there."""
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join([*map(os.fspath, before), os.fspath(ROOT), *filter(None, inherited)])
+
+
 class RemoteError(Exception):
     """The code sent to a child raised. ``kind`` is the name of the exception's type there."""
 
@@ -45,7 +51,7 @@ class Child:
             stderr=self._errors,
             start_new_session=True,
             bufsize=0,
-            env=os.environ | {"PYTHONPATH": os.fspath(ROOT), "PYTHONSAFEPATH": "1"} | (env or {}),
+            env=os.environ | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1"} | (env or {}),
         )
 
     @property

@@ -1,4 +1,4 @@
-"""A process that runs the code it is sent: one JSON line in, one JSON line out, variables kept in between.
+"""A process that runs the code it is sent: one JSON line in, one JSON line out, variables kept as globals.
 
 In: ``{"code": text, "variables": {...}}``. Out: ``{"value": ...}``, the value of the last expression, or
 ``{"error": [type name, message]}``. It imports nothing of pytest and ends, normally, when its input does.
@@ -35,10 +35,9 @@ def answer(line: str, namespace: dict[str, Any]) -> str:
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)  # what the code prints goes to stderr, where it is seen
     os.dup2(2, 1)
-    namespace: dict[str, Any] = {"__name__": "sent_code"}
     with answers:
         for line in iter(sys.stdin.readline, ""):
-            answers.write(answer(line, namespace) + "\n")
+            answers.write(answer(line, globals()) + "\n")
 
 
 if __name__ == "__main__":

@@ -127,3 +127,7 @@ def test_a_wrong_argument_is_also_a_value_error(kind: type[Exception]) -> None:
 @pytest.mark.parametrize("kind", [CapExceeded, *SEGMENT_ERRORS])
 def test_a_full_or_broken_cap_is_no_value_error(kind: type[Exception]) -> None:
     assert not issubclass(kind, ValueError)
+
+
+def test_a_value_that_cannot_be_written_out_is_told_by_its_size() -> None:
+    assert str(errors.ConfigError("limit", 10**5000, "less")) == "limit is an int of 16610 bits, allowed: less"

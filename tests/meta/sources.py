@@ -1,0 +1,39 @@
+"""The project's own sources, for the tests that read them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.processes import ROOT
+
+PACKAGE = ROOT / "hardcap"
+
+
+def modules() -> dict[str, Path]:
+    """The package's modules by name; a subpackage's are all called after it."""
+    return {path.stem if path.parent == PACKAGE else path.parent.name: path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_files() -> list[Path]:
+    return sorted((ROOT / "tests").rglob("*.py"))
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), os_name(path))
+
+
+def os_name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that is imported anywhere in a file, in full: ``from hardcap import x`` is ``hardcap.x``."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{os_name(path)}:{node.lineno} imports relatively"
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)

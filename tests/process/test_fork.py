@@ -1,0 +1,70 @@
+"""What a forked child may do with a limiter and permits that it inherited: nothing that touches its parent's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import hardcap
+from tests.conftest import Spawn
+from tests.process import forks
+from tests.support.oracle import assert_all_free
+from tests.support.processes import eventually
+
+NO_FORK_WARNING = {"flags": ["-W", "ignore:.*multi-threaded.*:DeprecationWarning"]}  # threads are the point
+
+
+@pytest.mark.parametrize("forking", [forking.__name__ for forking in forks.WAYS_TO_FORK])
+def test_a_forked_child_gives_back_nothing(
+    attached: Spawn, name: str, segment_dir: Path, mode: str, forking: str
+) -> None:
+    """B06: the parent holds both units; its children leave in every way there is; a third process is refused."""
+    parent = attached(limit=2, mode=mode, options=NO_FORK_WARNING)
+    parent.run("from tests.process import forks\nheld = forks.Held(limiter, 2)\ndel limiter")
+    with hardcap.open(name, directory=segment_dir) as third:
+        for leaving in [leaving.__name__ for leaving in forks.WAYS_TO_LEAVE]:
+            code = f"forks.{forking}(lambda: forks.{leaving}(held))"
+            assert parent.run(code) == 0, leaving
+            third.reap()
+            assert third.in_flight == 2, leaving
+            assert not third.reserve(), leaving
+        assert parent.run("held.permit.release()") is True
+        assert_all_free(third, 2)
+
+
+def test_a_forked_child_has_its_own_slot(attached: Spawn, name: str, segment_dir: Path, mode: str) -> None:
+    """B06: what the child reserves is its own, and comes back when it dies with it. Forks of forks too."""
+    parent = attached(limit=4, mode=mode)
+    parent.run("from tests.process import forks\nlimiter.reserve()")
+    with hardcap.open(name, directory=segment_dir) as third:
+        assert parent.run("forks.in_fork(lambda: forks.generations(limiter, depth=2))") == 0
+        assert third.in_flight == 4
+        assert third.reap() == 3
+        assert third.in_flight == parent.run("limiter.held") == 1
+        parent.run("limiter.release()")
+        assert_all_free(third, 4)
+
+
+def test_fork_in_the_middle_of_operations(attached: Spawn, name: str, segment_dir: Path, mode: str) -> None:
+    """B06: a fork may come while any other thread is anywhere inside ``reserve`` or ``release``."""
+    parent = attached(limit=8, mode=mode, options=NO_FORK_WARNING)
+    with hardcap.open(name, directory=segment_dir) as third:
+        parent.run("from tests.process import forks")
+        assert parent.run("forks.in_the_middle(limiter, forks=50)") == [0] * 50
+        assert_all_free(third, 8)
+
+
+def test_a_parent_that_dies_is_recovered_while_its_child_lives(
+    attached: Spawn, name: str, segment_dir: Path, mode: str
+) -> None:
+    """B06: a forked child, alive and idle, does not keep its dead parent's units."""
+    parent = attached(limit=2, mode=mode)
+    with hardcap.open(name, directory=segment_dir) as third:
+        orphan = parent.run("limiter.reserve(2)\nif not (pid := os.fork()):\n    os.read(0, 1)\npid")
+        assert not third.reserve()
+        parent.kill()
+        eventually(lambda: third.reap() == 1, "the child lets go of what it inherited, as soon as it runs")
+        os.kill(orphan, 0)
+        assert_all_free(third, 2)

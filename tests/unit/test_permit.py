@@ -1,0 +1,88 @@
+"""What a permit does where the contract's tests do not reach: forked, half made, at interpreter exit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hardcap.admission import ADMITTED
+from hardcap.config import Config
+from hardcap.connection import Connection
+from hardcap.errors import ReleaseError
+from hardcap.permit import Permit
+
+WANTED = ((0, 2), (1, 5))
+
+
+@pytest.fixture
+def connection(name: str, segment_dir: Path) -> Iterator[Connection]:
+    connection = Connection(Config(name, limits={"requests": 3, "tokens": 9}, directory=segment_dir))
+    yield connection
+    connection.close()
+
+
+def admit(connection: Connection) -> Permit:
+    """A permit that nobody else refers to."""
+    assert connection.live().reserve(WANTED, 0) == ADMITTED
+    return Permit(connection, WANTED)
+
+
+def held(connection: Connection) -> int:
+    return connection.live().held(0)
+
+
+def test_its_text(connection: Connection) -> None:
+    permit = admit(connection)
+    assert repr(permit) == "<Permit {'requests': 2, 'tokens': 5}>"
+    permit.release()
+    assert repr(permit) == "<Permit {'requests': 2, 'tokens': 5} released>"
+
+
+@pytest.mark.parametrize("tries", [True, False])
+def test_inherited_by_a_fork_it_is_void_and_silent(connection: Connection, tries: bool) -> None:
+    """As the fork hook leaves it in the child. A warning would be an error here."""
+    permit, parents = admit(connection), connection.live()
+    parents.disown()
+    assert permit.released
+    if tries:
+        assert permit.release() is False
+    del permit
+    parents.closed = False
+    assert held(connection) == 2
+
+
+def test_forgotten_at_interpreter_exit_it_is_silent(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this process holds comes back by its death."""
+    permit = admit(connection)
+    monkeypatch.setattr(sys, "is_finalizing", lambda: True)
+    del permit
+    assert held(connection) == 2
+
+
+def test_half_made_it_is_silent() -> None:
+    with pytest.raises(TypeError):
+        Permit()  # type: ignore[call-arg]
+    Permit.__new__(Permit)
+
+
+def test_a_failed_release_is_told_once(connection: Connection) -> None:
+    permit = admit(connection)
+    connection.live().release(WANTED)
+    with pytest.raises(ReleaseError):
+        permit.release()
+    assert permit.released
+    assert permit.release() is False
+
+
+def test_forgotten_it_warns_of_itself(connection: Connection) -> None:
+    permit = admit(connection)
+    with pytest.warns(ResourceWarning) as caught:
+        del permit
+    (warning,) = caught
+    assert f"<Permit {{'requests': 2, 'tokens': 5}}> of limiter '{connection.config.name}'" in str(warning.message)
+    assert isinstance(warning.source, Permit)
+    assert warning.source.released
+    assert held(connection) == 0
