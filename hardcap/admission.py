@@ -97,16 +97,19 @@ class Admission:
     @contextlib.contextmanager
     def visit(self) -> Iterator[None]:
         """Keep the memory mapped for the length of the block, without keeping anybody out."""
-        with self._lock:
-            self._check_open()
-            self._visitors += 1
+        entered = False
         try:
+            with self._lock:
+                self._check_open()
+                self._visitors += 1
+                entered = True
             yield
         finally:
-            with self._lock:
-                self._visitors -= 1
-                if not self._depth:
-                    self._leave()
+            if entered:
+                with self._lock:
+                    self._visitors -= 1
+                    if not self._depth:
+                        self._leave()
 
     def disown(self) -> None:
         """In a forked child: the slot is the parent's. No lock is waited for: its holder may not be there."""
@@ -118,6 +121,8 @@ class Admission:
         while not self.closed:
             try:
                 oldest = next(iter(self._permits.values()), 0)
+            except RecursionError:
+                raise
             except RuntimeError:  # changed by a signal handler between iter and next
                 continue
             if oldest == self._oldest_shown:

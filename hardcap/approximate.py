@@ -128,7 +128,7 @@ class Approximate(Admission):
         for index, units in released:
             if self.held(index) < 0:
                 for taken, more in released:
-                    self._words.cells[self._own[taken]] += more
+                    self._plain.cells[self._own[taken]] += more
                 raise self._too_much(index, units)
 
     def _leave(self) -> None:

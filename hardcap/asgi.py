@@ -7,7 +7,6 @@ response or the application has ended, whichever is first. Everything else passe
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import dataclasses
 import functools
@@ -23,11 +22,10 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from hardcap.config import Config, MiddlewareSettings
-from hardcap.errors import BackendUnavailable, CapExceeded, ConfigError, SegmentClosed, SegmentError
+from hardcap.errors import CapExceeded, ConfigError, SegmentClosed, SegmentError
 from hardcap.limiter import Limiter
-from hardcap.opening import open_limiter
+from hardcap.opening import check, open_limiter
 from hardcap.permit import Permit
-from hardcap.words import require_atomics
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -206,14 +204,18 @@ class _Source:
         self._quiet_until = -math.inf
         self.forget_attempt()
         _sources.add(self)
-        # Loaded here, not in the thread: a fork amid that would leave the child half a module, or a lock held for ever.
-        with contextlib.suppress(BackendUnavailable):  # attaching says so, and answers for it
-            require_atomics("(memory)")
+        if config is not None:  # this loads the backend: in the thread, a fork amid it would leave the child half of it
+            check(config)
 
     def forget_attempt(self) -> None:
-        """In a forked child: whoever held the lock, or was attaching, is not there."""
+        """In a forked child: whoever held the lock, or was attaching, is not there, and the limiter is the parent's."""
         self._lock = threading.Lock()
         self._attempt: Future[None] | None = None
+
+    def forget_parent(self) -> None:
+        """In a forked child: attach anew, in the thread, since the inherited limiter would do it on the event loop."""
+        self.forget_attempt()
+        self._limiter = None
 
     def admit(self, amount: Amount) -> Permit | None:
         """A permit; None if there is no limiter to ask. Raises ``CapExceeded`` if it says no."""
@@ -290,9 +292,9 @@ def _text(error: Exception) -> str:
 _sources: weakref.WeakSet[_Source] = weakref.WeakSet()
 
 
-def _forget_attempts() -> None:
+def _forget_parent() -> None:
     for source in _sources:
-        source.forget_attempt()
+        source.forget_parent()
 
 
-os.register_at_fork(after_in_child=_forget_attempts)
+os.register_at_fork(after_in_child=_forget_parent)

@@ -46,6 +46,7 @@ class _Attachment:
     def disown(self) -> None:
         """In a forked child: the slot and all it holds are the parent's."""
         self.admission.disown()
+        self.admission.let_go()
         self.segment.detach()
 
 
@@ -56,6 +57,8 @@ class _Absent:
         self._connection = connection
 
     def reserve(self, wanted: Wanted, headroom: int) -> int:
+        if self._connection.attaching:
+            return wanted[0][0]
         return self._connection.live().reserve(wanted, headroom)
 
     def release(self, wanted: Wanted) -> None:
@@ -76,6 +79,7 @@ class Connection:
         self.path = self.place.file(config.name)
         self.closed = False
         self._opening = threading.RLock()
+        self.attaching = False
         self._attachment: _Attachment | None = None
         self.admission: Admission | _Absent = _Absent(self)
         self.live()
@@ -91,10 +95,19 @@ class Connection:
             if self.closed:
                 raise segments.closed(self.path)
             if self._attachment is None:
-                self._attachment = _Attachment(self.config, self.backend)
-                self.admission = self._attachment.admission
-                weakref.finalize(self, self._attachment.close).atexit = False
-            return self._attachment.admission
+                self._attach()
+            return self.admission  # type: ignore[return-value]
+
+    def _attach(self) -> None:
+        if self.attaching:  # a signal handler in the middle of it: not a second slot, and no wait for oneself
+            raise SegmentError(self.path, "this thread in the middle of attaching", "it attached", "ask again later")
+        self.attaching = True
+        try:
+            self._attachment = _Attachment(self.config, self.backend)
+            self.admission = self._attachment.admission
+            weakref.finalize(self, self._attachment.close).atexit = False
+        finally:
+            self.attaching = False
 
     def close(self) -> None:
         """Idempotent. While another thread is inside a call, that one clears up as it leaves."""
@@ -107,6 +120,8 @@ class Connection:
 
     def try_again(self, wanted: Wanted, headroom: int, refused: int) -> int:
         """After a refusal: sweep for dead owners if it is due, and ask once more if something came back."""
+        if self.attaching:
+            return refused
         admission = self.live()
         with admission.visit():
             self.check_lock(admission.segment)
@@ -147,6 +162,7 @@ class Connection:
     def after_fork(self) -> None:
         """In the child: let go of what is the parent's."""
         self._opening = threading.RLock()
+        self.attaching = False
         if self._attachment is not None:
             self.admission = _Absent(self)
             self._attachment.disown()

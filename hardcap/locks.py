@@ -20,7 +20,14 @@ from hardcap.extension import native
 
 _Identity = tuple[int, int]
 
-_descriptors: dict[int, _Identity] = {}
+
+class Descriptor(int):
+    """The number of a descriptor opened here. Two of one number are two: the first was closed by other code."""
+
+    file: _Identity
+
+
+_descriptors: dict[int, Descriptor] = {}
 _guard = threading.RLock()
 _hooks: list[Callable[[], None]] = []
 _forks = native.forks() if native is not None else 0  # as many as are known of
@@ -32,18 +39,19 @@ def identity(descriptor: int) -> _Identity:
     return status.st_dev, status.st_ino
 
 
-def open_description(path: str, flags: int, *, dir_fd: int | None = None) -> int:
+def open_description(path: str, flags: int, *, dir_fd: int | None = None) -> Descriptor:
     """A new open file description that no forked child keeps. Raises ``OSError``."""
     notice_fork()
     with _guard:  # no fork between the opening and the entry in the list
-        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
-        _descriptors[descriptor] = identity(descriptor)
+        descriptor = Descriptor(os.open(path, flags | os.O_CLOEXEC, 0o600, dir_fd=dir_fd))
+        descriptor.file = identity(descriptor)
+        _descriptors[descriptor] = descriptor
         if native is not None:  # a child forked from C runs no hook of ours
             native.guard(descriptor)
     return descriptor
 
 
-def reopen(descriptor: int, flags: int = os.O_RDWR) -> int:
+def reopen(descriptor: int, flags: int = os.O_RDWR) -> Descriptor:
     """A second, independent description of the same inode, also when the file has no name (any more)."""
     return open_description(f"/proc/self/fd/{descriptor}", flags | os.O_NONBLOCK)
 
@@ -51,8 +59,9 @@ def reopen(descriptor: int, flags: int = os.O_RDWR) -> int:
 def is_ours(descriptor: int) -> bool:
     """Whether the descriptor still is the file it was opened as: somebody may have closed it behind our back."""
     notice_fork()
+    known = _descriptors.get(descriptor)
     with contextlib.suppress(OSError):
-        return _descriptors.get(descriptor) == identity(descriptor)
+        return known is not None and known is descriptor and known.file == identity(known)
     return False
 
 
@@ -60,11 +69,13 @@ def close(descriptor: int) -> None:
     """Close it, and drop its locks, unless it is not ours any more."""
     notice_fork()
     with _guard:
+        if _descriptors.get(descriptor) is not descriptor:
+            return
         ours = is_ours(descriptor)
-        _descriptors.pop(descriptor, None)
+        del _descriptors[descriptor]
         if ours:
             os.close(descriptor)
-        if native is not None and descriptor >= 0:  # after the closing: a child forked in between would keep it
+        if native is not None:  # after the closing: a child forked in between would keep it
             native.unguard(descriptor)
 
 
@@ -107,7 +118,7 @@ class Sweeper:
     no descriptor left to open.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: Descriptor) -> None:
         self._descriptor = descriptor
         self._turn = threading.RLock()
         self._under_way = False
@@ -122,10 +133,11 @@ class Sweeper:
                 return
             self._under_way = True
             try:
+                drop_all(self._descriptor)  # what a sweep that was interrupted may have left
                 yield self._descriptor
             finally:
-                drop_all(self._descriptor)
                 self._under_way = False
+                drop_all(self._descriptor)
 
     def close(self) -> None:
         """Close the description."""

@@ -1263,6 +1263,19 @@ static inline int limiter_ask(Limiter *self, Core *core, const Wanted *wanted, u
     return refused >= 0 ? try_again(self, wanted, headroom, refused) : refused;
 }
 
+/* After an error: whether it comes of a signal handler that asked in the middle of attaching, and is refused. */
+static bool was_attaching(const Limiter *self)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *attaching =
+        self->connection != NULL ? PyObject_GetAttrString((PyObject *)self->connection, "attaching") : NULL;
+    bool answer = attaching == Py_True;
+    Py_XDECREF(attaching);
+    PyErr_Restore(type, value, trace);
+    return answer;
+}
+
 static PyObject *limiter_reserve(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     Limiter *self = (Limiter *)object;
@@ -1274,7 +1287,12 @@ static PyObject *limiter_reserve(PyObject *object, PyObject *const *args, Py_ssi
         Core *core = limiter_read(self, &call);
         refused = limiter_ask(self, core, &call.wanted, call.headroom);
     }
-    return refused == FAILED ? NULL : PyBool_FromLong(refused == ADMITTED);
+    if (refused == FAILED) {
+        if (!was_attaching(self))
+            return NULL;
+        PyErr_Clear();
+    }
+    return PyBool_FromLong(refused == ADMITTED);
 }
 
 static PyObject *limiter_release(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)

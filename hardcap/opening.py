@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardcap.backend import choose
+from hardcap.backend import Backend, choose
 from hardcap.config import Config
 from hardcap.connection import Connection
 from hardcap.directory import Directory
@@ -10,11 +10,16 @@ from hardcap.limiter import Limiter
 from hardcap.portable import PortableLimiter
 
 
-def open_limiter(config: Config) -> Limiter:
-    """Attach, or build and attach, as the configuration says."""
+def check(config: Config) -> Backend:
+    """The backend for a configuration, loaded; an error if this machine or this version cannot do what it asks for."""
     if config.enforce is False:
         raise NotImplementedError("enforce=False is not there yet: leave it out")
-    backend = choose(config.backend, Directory(config.directory).file(config.name))
+    return choose(config.backend, Directory(config.directory).file(config.name))
+
+
+def open_limiter(config: Config) -> Limiter:
+    """Attach, or build and attach, as the configuration says."""
+    backend = check(config)
     if backend.name == "native":
         from hardcap.natively import open_native  # where there is none this module is never imported
 

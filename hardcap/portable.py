@@ -40,12 +40,15 @@ class PortableLimiter(Limiter):
         wanted = connection.wanted(amount, amounts)
         check_headroom(headroom)
         check_timeout(timeout)
+        permit = PortablePermit(connection, wanted)  # made first: whatever fails later, the units have an owner
         refused = connection.live().reserve(wanted, headroom)
         if refused != ADMITTED:
             refused = connection.try_again(wanted, headroom, refused)
         if refused != ADMITTED:
             raise connection.exceeded(wanted, refused)
-        return PortablePermit(connection, wanted)
+        permit._token = [None]
+        permit._admission.permit_out(id(permit), time.time_ns())
+        return permit
 
 
 class PortablePermit(Permit):
@@ -57,8 +60,7 @@ class PortablePermit(Permit):
         self._connection = connection  # kept alive: one that is collected gives back all it holds
         self._admission = connection.live()
         self._wanted = wanted
-        self._token = [None]
-        self._admission.permit_out(id(self), time.time_ns())
+        self._token: list[None] = []  # nothing to release yet
 
     @property
     def released(self) -> bool:

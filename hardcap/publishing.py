@@ -9,11 +9,12 @@ import mmap
 import os
 
 from hardcap import layout, locks
+from hardcap.locks import Descriptor
 
 _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 
 
-def publish(descriptor: int, name: str, image: bytes, permissions: int) -> tuple[int, int, mmap.mmap]:
+def publish(descriptor: int, name: str, image: bytes, permissions: int) -> tuple[Descriptor, Descriptor, mmap.mmap]:
     """Put a complete segment under ``name``, in the place of what stands there.
 
     Returns the descriptor of its locks, another one for the locks of sweeps, and its memory.
@@ -44,7 +45,7 @@ def publish(descriptor: int, name: str, image: bytes, permissions: int) -> tuple
     return lock, sweeper, memory
 
 
-def _nameless(descriptor: int, name: str) -> tuple[int, str | None]:
+def _nameless(descriptor: int, name: str) -> tuple[Descriptor, str | None]:
     """A new file without a name, or with a temporary one where the file system has no such files."""
     try:
         return locks.open_description(".", os.O_TMPFILE | os.O_RDWR, dir_fd=descriptor), None

@@ -21,7 +21,7 @@ from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClo
 from hardcap.header import MODE_NUMBERS, Header, Shape, parse, read_ours
 from hardcap.locks import Sweeper
 from hardcap.publishing import publish, remove_debris
-from hardcap.words import MappedWords, MapWords, PlainWords, words_of
+from hardcap.words import MappedWords, MapWords, PlainWords, never_collect, words_of
 
 log = logging.getLogger("hardcap")
 
@@ -90,17 +90,25 @@ class Segment:
     def detach(self) -> None:
         """In a forked child: the parent's memory is out of reach from now on. The lock is closed already."""
         self.words.detach()
-        with contextlib.suppress(BufferError):
-            self._memory.close()
+        self._unmap()
 
     def close(self) -> None:
         """Unmap it and drop every lock on it."""
         self.words.close()
-        with contextlib.suppress(BufferError):  # a thread inside a snapshot keeps it mapped until it is done
-            self._memory.close()
+        if self.is_locked():
+            self._unmap()
+        else:
+            never_collect(self._memory)
         if self.sweeper is not None:
             self.sweeper.close()
         locks.close(self.lock)
+
+    def _unmap(self) -> None:
+        """``mmap`` closes a duplicate descriptor of its own by number. Late, that may be somebody else's by then."""
+        try:
+            self._memory.close()
+        except BufferError:  # a thread inside a snapshot still reads it
+            never_collect(self._memory)
 
 
 def closed(path: str) -> SegmentClosed:
@@ -138,7 +146,7 @@ def _attend(directory: Directory, descriptor: int, config: Config, map_words: Ma
     image = read_ours(path, file)
     lock = locks.reopen(file)
     try:
-        if not _is_free(lock, image):
+        if not _is_free(path, image, file, lock, map_words):
             return _join(path, config, map_words, parse(path, image, file), file, lock)
     except BaseException:
         locks.close(lock)
@@ -150,9 +158,14 @@ def _attend(directory: Directory, descriptor: int, config: Config, map_words: Ma
         locks.close(lock)
 
 
-def _is_free(lock: int, image: bytes) -> bool:
+def _is_free(path: str, image: bytes, file: int, lock: int, map_words: MapWords) -> bool:
     """Nobody is attached, or those who are have been told to leave: the name is to be had."""
-    return locks.take(lock, layout.ATTENDANCE_BYTE) or bool(words_of(image, layout.H_RETIRED, 1)[0])
+    if locks.take(lock, layout.ATTENDANCE_BYTE):
+        return True
+    if not words_of(image, layout.H_RETIRED, 1)[0]:
+        return False
+    _retire(path, image, file, map_words)  # once more, for whoever retired it may have died in the middle
+    return True
 
 
 def _join(path: str, config: Config, map_words: MapWords, header: Header, file: int, lock: int) -> Segment:
@@ -276,12 +289,20 @@ def _let_go(path: str, file: int, map_words: MapWords, *, force: bool) -> None:
 
 def _retire(path: str, image: bytes, file: int, map_words: MapWords) -> None:
     """Flag first, then limits of zero: whoever is refused finds the flag. Users of another layout find the flag."""
-    flag = layout.H_RETIRED * layout.WORD
-    os.pwrite(file, (1).to_bytes(layout.WORD, "little"), flag)
-    with contextlib.suppress(LayoutMismatch):
-        shape = parse(path, image, file).shape
-        memory = mmap.mmap(file, layout.segment_bytes(shape.slots))
-        words = map_words(shape.mode, memory)
-        with contextlib.closing(Segment(path, shape, locks.reopen(file), memory, words)) as segment:
-            segment.set_limits(dict.fromkeys(range(len(shape.resources)), 0))
+    with contextlib.ExitStack() as stack:
+        segment = _map_to_retire(path, image, file, map_words)  # all that can fail comes before the flag
+        if segment is not None:
+            stack.callback(segment.close)
+        os.pwrite(file, (1).to_bytes(layout.WORD, "little"), layout.H_RETIRED * layout.WORD)
+        if segment is not None:
+            segment.set_limits(dict.fromkeys(range(len(segment.shape.resources)), 0))
     log.warning("segment '%s' is retired under its users, who will open a new one", path)
+
+
+def _map_to_retire(path: str, image: bytes, file: int, map_words: MapWords) -> Segment | None:
+    try:
+        shape = parse(path, image, file).shape
+    except LayoutMismatch:
+        return None
+    memory = mmap.mmap(file, layout.segment_bytes(shape.slots))
+    return Segment(path, shape, locks.reopen(file), memory, map_words(shape.mode, memory))

@@ -159,6 +159,11 @@ def words_of(image: bytes, first: int, count: int) -> tuple[int, ...]:
     return struct.unpack_from(f"<{count}Q", image, first * WORD)
 
 
+def never_collect(thing: object) -> None:
+    """Keep an object to the end of the process and beyond: its finalizer would do harm."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
 _alive: weakref.WeakSet[_MappedWords] = weakref.WeakSet()
 
 
@@ -169,4 +174,4 @@ def _pin_open_views() -> None:
     They are not closed: a daemon thread may be using them until the very end, and the kernel unmaps them anyway.
     """
     for words in list(_alive):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(words._contexts))
+        never_collect(words._contexts)
