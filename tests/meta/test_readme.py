@@ -26,7 +26,7 @@ ELSEWHERE = "import os, hardcap.directory\nhardcap.directory.default_directory =
 def python(*arguments: str, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": python_path()}
     if directory:
-        environment["HARDCAP_DIR"] = os.fspath(directory)
+        environment |= {"HARDCAP_DIR": os.fspath(directory), "HARDCAP_NAME": "inference", "HARDCAP_LIMIT": "10"}
     command = [sys.executable, "-W", "error", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DEADLINE, cwd=ROOT)
 
