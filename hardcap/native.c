@@ -33,6 +33,9 @@ enum { ADMITTED = -1, DAMAGED = -2, FAILED = -3 }; /* FAILED: a Python error is 
 
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 
+/* Inlined wherever it is called, so that the commonest call, for one unit, is compiled for just that. */
+#define HOT static inline __attribute__((always_inline))
+
 typedef _Atomic(uint64_t) Word;
 
 static inline uint64_t low(uint64_t word) { return word & LOW; }
@@ -406,20 +409,20 @@ static inline void count_call(Word *base, Py_ssize_t index)
 }
 
 /* Whether the core still is this process's: complete, not inherited by a fork, not closed, not unmapped. */
-static inline bool is_live(const Core *self)
+HOT bool is_live(const Core *self)
 {
     return self->born == atomic_load_explicit(&generation, memory_order_relaxed) && !self->closed &&
            self->words != NULL && self->words->base != NULL;
 }
 
 /* [L1] reserve: the global word, an acquire, is loaded before the limit. */
-static inline bool fits(Word *base, const Resource *r, uint64_t global, uint64_t room)
+HOT bool fits(Word *base, const Resource *r, uint64_t global, uint64_t room)
 {
     uint64_t limit = peek(base, r->limit);
     return low(global) + room <= limit && limit <= MAX_UNITS;
 }
 
-static inline bool take(Word *base, const Resource *r, uint64_t units, uint64_t headroom)
+HOT bool take(Word *base, const Resource *r, uint64_t units, uint64_t headroom)
 {
     Word *word = base + r->global;
     uint64_t global = atomic_load_explicit(word, memory_order_acquire);
@@ -438,13 +441,13 @@ static inline bool take(Word *base, const Resource *r, uint64_t units, uint64_t 
 }
 
 /* The end of a release: the count falls, and only then is nothing pending any more. */
-static inline void put_back(Word *base, const Resource *r, uint64_t units)
+HOT void put_back(Word *base, const Resource *r, uint64_t units)
 {
     atomic_fetch_add(base + r->global, HIGH_ONE - units);
     put(base, r->own, peek(base, r->own) - units * HIGH_ONE);
 }
 
-static inline int reserve_strict(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom)
+HOT int reserve_strict(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom)
 {
     for (int i = 0; i < wanted->count; i++) {
         if (!take(base, &self->resources[wanted->index[i]], wanted->units[i], headroom)) {
@@ -461,7 +464,7 @@ static inline int reserve_strict(const Core *self, Word *base, const Wanted *wan
     return ADMITTED;
 }
 
-static inline void release_strict(const Core *self, Word *base, const Wanted *wanted)
+HOT void release_strict(const Core *self, Word *base, const Wanted *wanted)
 {
     for (int i = 0; i < wanted->count; i++) {
         /* [S2] mark: held falls and pending rises in one step, before the count falls. */
@@ -473,7 +476,7 @@ static inline void release_strict(const Core *self, Word *base, const Wanted *wa
 }
 
 /* [A1] scan: sequentially consistent, so that it sees what this process wrote before it, as all others do. */
-static inline bool has_room(const Core *self, Word *base, const Resource *r, Py_ssize_t slots, uint64_t room)
+HOT bool has_room(const Core *self, Word *base, const Resource *r, Py_ssize_t slots, uint64_t room)
 {
     uint64_t limit = peek(base, r->limit), sum = room;
     for (Py_ssize_t slot = 0; slot < slots; slot++) {
@@ -483,7 +486,7 @@ static inline bool has_room(const Core *self, Word *base, const Resource *r, Py_
     return sum <= limit && limit <= MAX_UNITS;
 }
 
-static inline int reserve_approximate(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom)
+HOT int reserve_approximate(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom)
 {
     uint64_t slots = atomic_load(base + self->high_water); /* [H1] */
     if (slots > (uint64_t)self->slots)
@@ -501,7 +504,7 @@ static inline int reserve_approximate(const Core *self, Word *base, const Wanted
     return ADMITTED;
 }
 
-static inline void release_approximate(const Core *self, Word *base, const Wanted *wanted)
+HOT void release_approximate(const Core *self, Word *base, const Wanted *wanted)
 {
     for (int i = 0; i < wanted->count; i++) {
         Py_ssize_t own = self->resources[wanted->index[i]].own;
@@ -510,7 +513,7 @@ static inline void release_approximate(const Core *self, Word *base, const Wante
 }
 
 /* ADMITTED, or the index of the resource that has no room, or DAMAGED. The core is live. */
-static inline int core_reserve(const Core *self, const Wanted *wanted, uint64_t headroom)
+HOT int core_reserve(const Core *self, const Wanted *wanted, uint64_t headroom)
 {
     Word *base = self->words->base;
     int refused = self->strict ? reserve_strict(self, base, wanted, headroom)
@@ -520,7 +523,7 @@ static inline int core_reserve(const Core *self, const Wanted *wanted, uint64_t 
     return refused;
 }
 
-static inline void give_back(const Core *self, const Wanted *wanted)
+HOT void give_back(const Core *self, const Wanted *wanted)
 {
     if (self->strict)
         release_strict(self, self->words->base, wanted);
@@ -529,7 +532,7 @@ static inline void give_back(const Core *self, const Wanted *wanted)
 }
 
 /* ADMITTED, or the index of the resource of which less is held: then nothing is given back. The core is live. */
-static inline int core_release(const Core *self, const Wanted *wanted)
+HOT int core_release(const Core *self, const Wanted *wanted)
 {
     Word *base = self->words->base;
     for (int i = 0; i < wanted->count; i++) {
@@ -634,7 +637,7 @@ static PyObject *raise_too_much(Core *self, const Wanted *wanted, int index)
 }
 
 /* Reserve; where the high-water mark is damaged, let Python say so. ADMITTED, the index that refused, or FAILED. */
-static int core_ask(Core *self, const Wanted *wanted, uint64_t headroom)
+HOT int core_ask(Core *self, const Wanted *wanted, uint64_t headroom)
 {
     int refused = core_reserve(self, wanted, headroom);
     if (refused != DAMAGED)
@@ -718,7 +721,7 @@ static PyObject *core_reserve_method(PyObject *object, PyObject *args)
 }
 
 /* NULL for a core: an error is set. */
-static inline PyObject *release_from(Core *core, const Wanted *wanted)
+HOT PyObject *release_from(Core *core, const Wanted *wanted)
 {
     if (core == NULL)
         return NULL;
@@ -881,7 +884,7 @@ struct Permit {
     PyObject *connection; /* kept alive: one that is collected gives back all it holds */
     Core *core;
     Permit *elder, *younger;
-    uint64_t taken_at; /* Unix nanoseconds */
+    uint64_t taken_at; /* Unix nanoseconds, to the kernel's tick of 1 to 10 ms */
     Wanted wanted;
     bool out;
 };
@@ -889,7 +892,7 @@ struct Permit {
 static uint64_t now(void)
 {
     struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
+    clock_gettime(CLOCK_REALTIME_COARSE, &time); /* a quarter of the cost of the exact one */
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
@@ -999,7 +1002,9 @@ static void permit_dealloc(PyObject *object)
         permit_finish(self);
     Py_CLEAR(self->connection);
     Py_CLEAR(self->core);
-    free_instance(object);
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_Free(object); /* nobody derives from it, and the collector does not know it */
+    Py_DECREF(type);
 }
 
 static PyObject *permit_released(PyObject *object, void *Py_UNUSED(closure))
@@ -1105,7 +1110,7 @@ static void limiter_dealloc(PyObject *object)
 }
 
 /* The core in use, if it is there and live. */
-static inline Core *limiter_current(const Limiter *self)
+HOT Core *limiter_current(const Limiter *self)
 {
     PyObject *admission = self->connection != NULL ? self->connection->admission : NULL;
     bool is_core = admission != NULL && Py_TYPE(admission) == self->core_type;
@@ -1135,7 +1140,7 @@ static Core *limiter_attach(Limiter *self)
 }
 
 /* The core in use: a borrowed reference, good until Python runs again. NULL: an error is set. */
-static inline Core *limiter_core(Limiter *self)
+HOT Core *limiter_core(Limiter *self)
 {
     Core *core = limiter_current(self);
     return core != NULL ? core : limiter_attach(self);
@@ -1257,7 +1262,7 @@ static int try_again(Limiter *self, const Wanted *wanted, uint64_t headroom, int
 }
 
 /* ADMITTED, the index of the resource that refused, or FAILED. */
-static inline int limiter_ask(Limiter *self, Core *core, const Wanted *wanted, uint64_t headroom)
+HOT int limiter_ask(Limiter *self, Core *core, const Wanted *wanted, uint64_t headroom)
 {
     int refused = core != NULL ? core_ask(core, wanted, headroom) : FAILED;
     return refused >= 0 ? try_again(self, wanted, headroom, refused) : refused;
@@ -1317,8 +1322,7 @@ static PyObject *raise_exceeded(Limiter *self, const Wanted *wanted, int refused
 /* A permit that holds nothing yet. */
 static Permit *permit_make(const Limiter *limiter, Core *core, const Wanted *wanted)
 {
-    allocfunc allocate = (allocfunc)PyType_GetSlot(limiter->permit_type, Py_tp_alloc);
-    Permit *self = (Permit *)allocate(limiter->permit_type, 0);
+    Permit *self = (Permit *)PyType_GenericAlloc(limiter->permit_type, 0);
     if (self == NULL)
         return NULL;
     self->connection = Py_NewRef((PyObject *)limiter->connection);
@@ -1344,15 +1348,23 @@ static bool permit_reserve(Permit *self, Limiter *limiter, uint64_t headroom)
     return true;
 }
 
+/* A permit for what is read already. */
+HOT PyObject *admit_wanted(Limiter *self, Core *core, const Wanted *wanted, uint64_t headroom)
+{
+    Permit *permit = core != NULL ? permit_make(self, core, wanted) : NULL;
+    if (permit != NULL && !permit_reserve(permit, self, headroom))
+        Py_CLEAR(permit);
+    return (PyObject *)permit;
+}
+
 static PyObject *limiter_admit(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     Limiter *self = (Limiter *)object;
+    if (nargs == 0 && kwnames == NULL)
+        return admit_wanted(self, limiter_core(self), &SINGLE, 0);
     Call call = {.method = "admit", .takes_headroom = true, .args = args, .nargs = nargs, .kwnames = kwnames};
     Core *core = limiter_read(self, &call);
-    Permit *permit = core != NULL ? permit_make(self, core, &call.wanted) : NULL;
-    if (permit != NULL && !permit_reserve(permit, self, call.headroom))
-        Py_CLEAR(permit);
-    return (PyObject *)permit;
+    return admit_wanted(self, core, &call.wanted, call.headroom);
 }
 
 /* Their docstrings are those of the class in limiter.py. */
@@ -1397,14 +1409,11 @@ static PyObject *derive_from(PyObject *module, PyType_Spec *spec, PyObject *base
 
 static PyObject *limiter_type(PyObject *module, PyObject *base) { return derive_from(module, &limiter_spec, base); }
 
-static PyObject *permit_type(PyObject *module, PyObject *base) { return derive_from(module, &permit_spec, base); }
-
 static PyMethodDef module_methods[] = {
     {"guard", guard, METH_O, "Close this descriptor in every forked child, also one forked from C."},
     {"unguard", unguard, METH_O, "Forget a descriptor that is about to be closed."},
     {"forks", forks, METH_NOARGS, "How many forks lie between the process that loaded this and the present one."},
     {"limiter_type", limiter_type, METH_O, "The native limiter, derived from the given class without a layout."},
-    {"permit_type", permit_type, METH_O, "The native permit, derived from the given class without a layout."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -1424,7 +1433,12 @@ static int module_exec(PyObject *module)
         return -1;
     }
     watching = true;
-    return add_type(module, &words_spec) || add_type(module, &core_spec) || add_type(module, &current_spec) ? -1 : 0;
+    PyType_Spec *specs[] = {&words_spec, &core_spec, &current_spec, &permit_spec};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        if (add_type(module, specs[i]) != 0)
+            return -1;
+    }
+    return 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from hardcap.amounts import Wanted
 
 
-class Permit:
+class Permit(ABC):
     """Units held, from ``Limiter.admit`` until :meth:`release`; a context manager.
 
     It belongs to the process that took it: in a forked child it neither releases nor warns. It cannot be pickled or
