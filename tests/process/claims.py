@@ -8,6 +8,7 @@ from contextlib import closing
 
 import hardcap
 from hardcap import layout, locks, ownership, segment
+from hardcap.backend import choose
 
 Owner = tuple[int, float]
 
@@ -15,7 +16,8 @@ Owner = tuple[int, float]
 def claim_and_free(name: str, directory: str, cycles: int) -> list[Owner]:
     """Own one slot after the other: pid and start of each stay, as its owner knows them."""
     owners = []
-    with closing(segment.attach(hardcap.Config(name, directory=directory))) as shared:
+    config = hardcap.Config(name, directory=directory)
+    with closing(segment.attach(config, choose(config.backend, name).words)) as shared:
         for number in range(cycles):
             slot = ownership.claim(shared)
             started_at = shared.words.load(layout.slot(slot) + layout.S_STARTED_AT)

@@ -49,7 +49,7 @@ def test_without_atomics_there_is_a_clear_error(
     child.run("import hardcap")
     with pytest.raises(RemoteError, match=r"BackendUnavailable.*atomics"):
         child.run(
-            "hardcap.open(name, limit=1, mode=mode, directory=directory)",
+            "hardcap.open(name, limit=1, mode=mode, directory=directory, backend='atomics')",
             name=name,
             mode=mode,
             directory=os.fspath(segment_dir),

@@ -13,6 +13,7 @@ import pytest
 
 import hardcap
 from hardcap.asgi import HardcapMiddleware
+from hardcap.opening import open_limiter
 from tests.support.asgi import Exchange, Gated, directory_locked
 from tests.support.processes import eventually
 
@@ -28,15 +29,14 @@ def environment(monkeypatch: pytest.MonkeyPatch, name: str, segment_dir: Path) -
 
 @pytest.fixture
 def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of all limiters made in this test, attached or failed."""
+    """The names of all limiters that the middleware opens in this test, attached or failed."""
     names: list[str] = []
-    attach = hardcap.Limiter.__init__
 
-    def counted(limiter: hardcap.Limiter, config: hardcap.Config) -> None:
+    def counted(config: hardcap.Config) -> hardcap.Limiter:
         names.append(config.name)
-        attach(limiter, config)
+        return open_limiter(config)
 
-    monkeypatch.setattr(hardcap.Limiter, "__init__", counted)
+    monkeypatch.setattr("hardcap.asgi.open_limiter", counted)
     return names
 
 

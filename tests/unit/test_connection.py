@@ -15,6 +15,7 @@ from hardcap.connection import Connection
 from hardcap.errors import SegmentClosed, SegmentError
 from hardcap.segment import Segment
 from tests.support.descriptions import second_description
+from tests.support.segments import unmap
 
 SLOW: dict[str, Callable[[hardcap.Limiter], object]] = {
     "a refused reserve": lambda limiter: limiter.reserve(9),
@@ -28,7 +29,9 @@ SLOW: dict[str, Callable[[hardcap.Limiter], object]] = {
 @pytest.fixture(params=["strict", "approximate"])
 def limiter(request: pytest.FixtureRequest, name: str, segment_dir: Path) -> Iterator[hardcap.Limiter]:
     with hardcap.open(name, limit=3, mode=request.param, directory=segment_dir) as limiter:
+        segment = limiter._connection.live().segment
         yield limiter
+    unmap(segment)
 
 
 @pytest.fixture
@@ -72,10 +75,12 @@ def test_a_sweep_opens_nothing(
 
     with hardcap.open(limiter.name, directory=connection.place.path) as dying:
         assert dying.reserve()
-        locks.close(dying._connection.live().segment.lock)  # as its death would
+        segment = dying._connection.live().segment
+        locks.close(segment.lock)  # as its death would
         monkeypatch.setattr(locks, "reopen", reopen)
         assert [limiter.reserve() for _ in range(4)] == [True, True, True, False]
         monkeypatch.undo()
+    unmap(segment)
 
 
 def test_a_sweep_in_the_middle_of_a_sweep_does_nothing(connection: Connection) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+import hardcap
 from hardcap import layout, locks
-from hardcap import segment as module
 from hardcap.config import Config, Mode
 from hardcap.errors import SegmentError
 from hardcap.header import Shape
-from hardcap.segment import attach
 from tests.support.descriptions import second_description
+from tests.support.segments import attach
 
 LIMITS = {"requests": 3, "tokens": 10}
 
@@ -182,7 +182,7 @@ class TestDebris:
     ) -> None:
         attach(config).close()
         os.link(segment_dir / config.name, temporary)
-        module.unlink(config.name, segment_dir, force=False)
+        hardcap.unlink(config.name, segment_dir)
         assert os.listdir(segment_dir) == []
 
     def test_is_nobodys_elses(self, config: Config, segment_dir: Path, temporary: Path) -> None:

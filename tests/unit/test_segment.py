@@ -12,10 +12,11 @@ import pytest
 from hardcap import layout, locks
 from hardcap.config import Config
 from hardcap.errors import SegmentError, SegmentRetired
-from hardcap.segment import Segment, attach, closed
+from hardcap.segment import Segment, closed
 from tests.support.descriptions import second_description
 from tests.support.namespaces import needs_root
 from tests.support.objects import state
+from tests.support.segments import attach, unmap
 
 LIMITS = {"requests": 3, "tokens": 10}
 
@@ -30,6 +31,7 @@ def segment(config: Config) -> Iterator[Segment]:
     segment = attach(config)
     yield segment
     segment.close()
+    unmap(segment)
 
 
 def test_the_locks_are_not_on_the_mapped_description(segment: Segment) -> None:

@@ -16,8 +16,8 @@ import hardcap
 from hardcap import layout, locks
 from hardcap.config import Config
 from hardcap.errors import ConfigError, LayoutMismatch, SegmentError
-from hardcap.segment import attach
 from tests.support.objects import HOSTILE, Make, state
+from tests.support.segments import attach
 
 SECONDS = 2.0  # within which a refusal is promised
 

@@ -17,10 +17,10 @@ from hardcap.config import Config
 from hardcap.layout import HIGH_ONE, pack
 from hardcap.ownership import claim
 from hardcap.recovery import Swept, is_due, sweep
-from hardcap.segment import attach
 from hardcap.strict import Strict
 from tests.support.memory import Memory, memory
 from tests.support.scenarios import LEFT, LIMITS, LIVE, Left, faults_at_the_end, stops, survivor
+from tests.support.segments import attach
 
 
 @pytest.fixture
