@@ -29,7 +29,8 @@ class ProcessSnapshot:
     """One attached limiter. ``held`` is units of the first resource, ``amounts`` of each.
 
     ``admitted``, ``rejected`` and ``released`` are calls since this owner came; times are Unix seconds.
-    ``oldest_permit_at`` is None while no permit is out; bare ``reserve`` does not keep it. A process that is not
+    ``oldest_permit_at``, to the kernel's tick of 1 to 10 ms, is None while no permit is out; bare ``reserve`` does not
+    keep it. A process that is not
     ``alive`` waits to be recovered.
     """
 
