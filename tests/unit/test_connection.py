@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hardcap
-from hardcap import layout, locks, recovery
+from hardcap import directory, layout, locks, recovery
 from hardcap.connection import Connection
 from hardcap.errors import SegmentClosed, SegmentError
 from hardcap.segment import Segment
@@ -126,3 +126,18 @@ def test_a_slot_that_cannot_be_had_leaves_nothing_behind(name: str, segment_dir:
             hardcap.open(name, directory=segment_dir)
         assert len(os.listdir("/proc/self/fd")) == before
         assert len(limiter.snapshot().processes) == 1
+
+
+def test_only_a_new_limit_waits_for_the_directorys_lock(
+    limiter: hardcap.Limiter, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While somebody opens, replaces or unlinks, and were it for ever: requests are decided all the same."""
+    monkeypatch.setattr(directory, "LOCK_PATIENCE", 0.05)
+    with connection.place.locked():
+        with pytest.raises(SegmentError, match="its lock held by another process"):
+            limiter.set_limit(1)
+        assert [limiter.reserve() for _ in range(4)] == [True, True, True, False]
+        limiter.release(3)
+        assert (limiter.limit, limiter.reap()) == (3, 0)
+    limiter.set_limit(1)
+    assert limiter.limit == 1
