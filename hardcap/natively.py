@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hardcap import native
 from hardcap.amounts import ONE, Wanted, check_headroom, check_timeout
 from hardcap.backend import Backend
 from hardcap.config import Config
 from hardcap.connection import Connection
 from hardcap.limiter import Limiter
-from hardcap import native
 from hardcap.native import Current, limiter_type
 from hardcap.nativecore import NativeAdmission
 from hardcap.permit import Permit
