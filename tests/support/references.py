@@ -99,7 +99,8 @@ def exceeded(subject: Subject) -> None:
 
 
 def wrong(subject: Subject) -> None:
-    for call in (subject.limiter.reserve, subject.limiter.release, subject.limiter.admit):
+    calls: list[Callable[..., object]] = [subject.limiter.reserve, subject.limiter.release, subject.limiter.admit]
+    for call in calls:
         for given in ({"tokens": 0}, {"tokens": None}, {"bytes": 1}, {"headroom": ()}):
             with contextlib.suppress(ValueError):
                 call(**given)
@@ -132,7 +133,8 @@ def words(subject: Subject) -> None:
     made.store(1, 5), made.fetch_add(1, -1), made.compare_exchange(1, 4, 2**64 - 1), made.column(0, 5, 2)
     made.settle(0, 2, 3, 2, b"\0\0", 3), made.load(1)
     made.detach()
-    for call in (lambda: made.load(99), lambda: made.column(5, 5, 5), lambda: native.Words(b"")):
+    wrong: list[Callable[[], object]] = [lambda: made.load(99), lambda: made.column(5, 5, 5), lambda: native.Words(b"")]
+    for call in wrong:
         with contextlib.suppress(IndexError, BufferError, ValueError):
             call()
     made.close()
