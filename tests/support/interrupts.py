@@ -33,6 +33,7 @@ def before_instruction(number: int, action: Callable[[], object]) -> Iterator[li
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # on some frame, before tracing starts: else 3.12 begins a run late
     sys.settrace(trace)
     try:
         yield done

@@ -87,6 +87,7 @@ def test_what_a_handler_has_queued_is_applied_under_the_eyes_of_another(mode: st
             assert_true(made, admission, changes)
             if not done:
                 break
+    assert number > 50
 
 
 @each_mode
@@ -134,3 +135,4 @@ def test_permits_noted_in_the_middle_of_one_another(mode: str) -> None:
             assert made.words.load(shown) == 200
             admission.permit_back(2)
             assert made.words.load(shown) == 0
+    assert number > 20
