@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.support.processes import ROOT
@@ -20,6 +21,7 @@ def test_files() -> list[Path]:
     return sorted((ROOT / "tests").rglob("*.py"))
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), os_name(path))
 

@@ -15,6 +15,8 @@ DEATH_AND_RECOVERY = "B01 B10 B12 B35 B06 B08"
 MIDDLEWARE = "B03 B22 B28 B29 B44 B45"
 DUE = f"{CORE_AND_LIFETIMES} {DEATH_AND_RECOVERY} {MIDDLEWARE}".split()
 
+SKIPS = ("skip", "skipif", "xfail")
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -33,14 +35,19 @@ def test_a_due_case_has_a_test(case: str) -> None:
     assert any(word.search(f"{test.name} {ast.get_docstring(test)}") for test in named_tests())
 
 
+def last_name(called: ast.expr) -> str:
+    """``xfail`` of ``pytest.mark.xfail``."""
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+
+
 def reasonless(call: ast.expr) -> bool:
     """Whether this is a skip, or an expected failure, that does not say why."""
     if isinstance(call, ast.Attribute):
-        return ast.unparse(call) in ("pytest.mark.skip", "pytest.mark.skipif", "pytest.mark.xfail")
-    if not isinstance(call, ast.Call) or not re.search(r"\b(skip|skipif|xfail)$", ast.unparse(call.func)):
+        return call.attr in SKIPS and ast.unparse(call.value) == "pytest.mark"
+    if not isinstance(call, ast.Call) or last_name(call.func) not in SKIPS:
         return False
     reasons = [keyword.value for keyword in call.keywords if keyword.arg == "reason"]
-    positional = call.args[:1] if not ast.unparse(call.func).endswith("skipif") else []
+    positional = call.args[:1] if last_name(call.func) != "skipif" else []
     return not any(not isinstance(why, ast.Constant) or why.value for why in reasons + positional)
 
 

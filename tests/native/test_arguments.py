@@ -17,6 +17,7 @@ pytestmark = needs_native
 
 CALLS = ("reserve", "release", "admit")
 STEPS = 500
+SLOTS = 12  # every word of them is compared after every step
 LIMITS = {"requests": 9, "tokens": 9, "bytes": 9, "files": 9}
 
 
@@ -36,7 +37,8 @@ def test_whatever_is_given(segment_dir: Path, name: str, mode: hardcap.Mode, res
     for rng in rounds(2):
         directory = segment_dir / str(rng.origin)
         directory.mkdir()
-        with rng, Twins(directory, name, mode=mode, limits={key: LIMITS[key] for key in names}) as twins:
+        limits = {key: LIMITS[key] for key in names}
+        with rng, Twins(directory, name, mode=mode, limits=limits, max_processes=SLOTS) as twins:
             for _ in range(STEPS):
                 call, given = rng.choice(CALLS), wild(rng, names)
                 twins.agree(f"{call}({given})", partial(answer, call=call, given=given))
@@ -58,7 +60,7 @@ TRAPS = {
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("given", TRAPS.values(), ids=TRAPS)
 def test_a_trap(segment_dir: Path, name: str, call: str, given: Arguments) -> None:
-    with Twins(segment_dir, name, limits=LIMITS) as twins:
+    with Twins(segment_dir, name, limits=LIMITS, max_processes=SLOTS) as twins:
         twins.agree("reserve all", lambda side: answer(side, "reserve", Arguments((), dict.fromkeys(LIMITS, 3))))
         twins.agree(f"{call}({given})", lambda side: answer(side, call, given))
         twins.agree("snapshot", lambda side: [one.in_flight for one in side.limiters[0].snapshot().resources])

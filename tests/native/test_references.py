@@ -28,7 +28,7 @@ HANDED_OUT = "    permit_hand_out(self);\n    return true;"
 PLANTS = {
     "a permit": (HANDED_OUT, HANDED_OUT.replace("return", "Py_INCREF((PyObject *)self);\n    return")),
     "pairs of a refusal": ("refused);\n    Py_XDECREF(pairs);\n    long again", "refused);\n    long again"),
-    "the admission": ("Py_CLEAR(self->core);\n    free_instance", "free_instance"),
+    "the admission": ("Py_CLEAR(self->core);\n    PyTypeObject", "PyTypeObject"),
     "a copy of the words": ("    free(self->copy);\n", ""),
 }
 
