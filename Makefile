@@ -5,6 +5,7 @@
 #   make check         ruff, format, mypy --strict
 #   make test-all      the test suite on each of $(PYTHONS)
 #   make test-repeat   contract and process tests five times in a row
+#   make wheel         a wheel and an sdist in dist/, the wheel checked for the stable ABI
 #   make clean         remove what was built, the virtual environments too
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -20,7 +21,7 @@ export CC
 EXPECTED = $(shell command -v $(CC) > /dev/null && echo native || echo atomics)
 PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest -n auto
 
-.PHONY: demo test check test-all test-repeat clean
+.PHONY: demo test check test-all test-repeat wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -50,6 +51,11 @@ test-repeat: $(VENV)/dev.stamp
 	    echo "round $$round of 5"; \
 	    $(PYTEST) tests/contract tests/process $(ARGS) || exit 1; \
 	done
+
+wheel: $(VENV)/dev.stamp
+	rm -rf dist
+	$(VENV)/bin/python -m build
+	$(VENV)/bin/abi3audit -v dist/*.whl
 
 # The environment is made in the same step as what it holds: after an interrupt both are done again.
 $(VENV)/%.stamp: pyproject.toml hardcap/native.c
