@@ -1,4 +1,4 @@
-"""The wheel: one for every CPython from 3.11, with nothing in it that users do not need; and an sdist that builds it."""
+"""The wheel: one for every CPython from 3.11, without anything that users do not need, and an sdist that builds it."""
 
 from __future__ import annotations
 
