@@ -35,6 +35,7 @@ class Worker:
                 self.tally[type(error).__name__] += 1
             except hardcap.ReleaseError:
                 self.tally["released too much"] += 1
+            time.sleep(self._random.random() * PAUSE)  # the portable ones get their turn beside the native ones
 
     def _bare(self) -> None:
         units, tokens = self._random.randint(1, MOST), self._random.randint(0, MOST)
