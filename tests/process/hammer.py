@@ -162,6 +162,7 @@ def interrupted(limiter: hardcap.Limiter, threads: int, calls: int) -> tuple[int
     interrupter.arm()
     while interrupter.calls < calls:
         cycle(limiter, 10)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [])  # looks for signals that the interpreter's own race has let lie
     signal.signal(signal.SIGALRM, signal.SIG_IGN)
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
