@@ -11,8 +11,8 @@ import pytest
 
 from bench.baselines import Hardcap
 from bench.deaths import Reaped, Reaping
-from tests.support.commands import run, started
-from tests.support.processes import DEADLINE, eventually
+from tests.support.commands import interrupted, run, started
+from tests.support.processes import eventually
 
 SMALL = ("--quick", "--attached", "1,4,11", "--deaths", "1,3", "--rounds", "2")
 MODES = ("strict/atomics", "approximate/atomics")
@@ -70,7 +70,5 @@ def test_one_death_not_recovered_is_seen(recovered: int, left: int, complete: bo
 def test_ended_by_a_signal_it_leaves_nothing(segment_dir: Path) -> None:
     with started("bench", "growth", "--quick", "--scratch", str(segment_dir)) as process:
         eventually(lambda: any(segment_dir.glob("*/*-256/*")), "the largest segment is there")
-        process.terminate()
-        out, err = process.communicate(timeout=DEADLINE)
-    assert (process.returncode, out, err) == (130, "", "bench growth: interrupted\n")
+        assert interrupted(process) == (130, "bench growth: interrupted")
     assert not list(segment_dir.iterdir())

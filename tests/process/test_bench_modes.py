@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.commands import run, started
-from tests.support.processes import DEADLINE, eventually
+from tests.support.commands import interrupted, run, started
+from tests.support.processes import eventually
 
 SMALL = ("--quick", "--processes", "1,2", "--rounds", "2", "--seconds", "0.01")
 SUBJECTS = {"none", "BoundedSemaphore", "RawArray slots", "strict/atomics", "approximate/atomics"}
@@ -78,9 +78,7 @@ def test_a_broken_subject_is_exit_status_1(kind: str, said: str, segment_dir: Pa
 def test_ended_by_a_signal_it_leaves_nothing(segment_dir: Path) -> None:
     with started("bench", "modes", "--quick", "--scratch", str(segment_dir)) as process:
         eventually(lambda: any(segment_dir.glob("*/*witness*")), "the first subject before the witness")
-        process.terminate()
-        out, err = process.communicate(timeout=DEADLINE)
-    assert (process.returncode, out, err) == (130, "", "bench modes: interrupted\n")
+        assert interrupted(process) == (130, "bench modes: interrupted")
     assert not list(segment_dir.iterdir())
 
 

@@ -27,8 +27,8 @@ from bench.peers_outcome import Peers
 from bench.ratios import Ratio
 from bench.redis_counter import SERVERS, served
 from bench.survival import LIMIT, Doing, Survival
-from tests.support.commands import run, started
-from tests.support.processes import DEADLINE, eventually
+from tests.support.commands import interrupted, run, started
+from tests.support.processes import eventually
 
 SMALL = ("--quick", "--processes", "1,2", "--laps", "3", "--rounds", "2", "--seconds", "0.01")
 MODES = {"strict/atomics", "approximate/atomics"}
@@ -91,9 +91,7 @@ def check_goals(results: dict[str, Any]) -> None:
 def test_ended_by_a_signal_it_leaves_nothing(segment_dir: Path) -> None:
     with started("bench", "peers", "--quick", "--laps", "3", "--scratch", str(segment_dir)) as process:
         eventually(lambda: any(segment_dir.glob("*/*strict*-2*")), "two processes attach")
-        process.terminate()
-        out, err = process.communicate(timeout=DEADLINE)
-    assert (process.returncode, out, err) == (130, "", "bench peers: interrupted\n")
+        assert interrupted(process) == (130, "bench peers: interrupted")
     assert not list(segment_dir.iterdir())
 
 

@@ -37,7 +37,8 @@ def test_storm_of_kills(spawn: Spawn, name: str, segment_dir: Path, at_once: int
         conductor.run(code, name=name, directory=os.fspath(segment_dir), settings=settings)
         assert 4 < witness.peak <= 8
         assert_all_free(observer, 8)
-        assert 0 < observer.snapshot().totals.recovered_owners <= KILLS
+        last = 4  # the workers that the end of the storm kills
+        assert 0 < observer.snapshot().totals.recovered_owners <= KILLS + last
 
 
 def test_a_killed_holder_is_recovered_once(attached: Spawn, name: str, segment_dir: Path, mode: str) -> None:

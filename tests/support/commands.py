@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 from tests.support.processes import DEADLINE, ROOT
@@ -29,6 +30,20 @@ def started(*command: str, env: dict[str, str] | None = None) -> Iterator[subpro
             yield process
         finally:
             reap(process)
+
+
+def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """End it by a signal, as a person would: once more if the interpreter dropped the first one in some callback.
+
+    Returns its exit status and the last line that it wrote to stderr.
+    """
+    deadline = time.monotonic() + DEADLINE
+    while time.monotonic() < deadline:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            _, err = process.communicate(timeout=3)
+            return process.returncode, err.splitlines()[-1]
+    raise TimeoutError(f"process {process.pid} does not end")
 
 
 def reap(process: subprocess.Popen[str]) -> None:
