@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hardcap.backend import Backend, choose
 from hardcap.config import Config
 from hardcap.connection import Connection
@@ -14,14 +16,23 @@ def check(config: Config) -> Backend:
     """The backend for a configuration, loaded; an error if this machine or this version cannot do what it asks for."""
     if config.enforce is False:
         raise NotImplementedError("enforce=False is not there yet: leave it out")
-    return choose(config.backend, Directory(config.directory).file(config.name))
+    backend = choose(config.backend, Directory(config.directory).file(config.name))
+    if backend.name == "native":
+        _native_opener()
+    return backend
 
 
 def open_limiter(config: Config) -> Limiter:
     """Attach, or build and attach, as the configuration says."""
     backend = check(config)
     if backend.name == "native":
-        from hardcap.natively import open_native  # where there is none this module is never imported
-
-        return open_native(config, backend, open_limiter)
+        return _native_opener()(config, backend, open_limiter)
     return PortableLimiter(Connection(config, backend, open_limiter))
+
+
+def _native_opener() -> Callable[[Config, Backend, Callable[[Config], Limiter]], Limiter]:
+    """Imported by whoever checks first, not in a thread that attaches: a fork amid it would leave the child half of it.
+    Where there is no native core this module is never imported."""
+    from hardcap.natively import open_native
+
+    return open_native
