@@ -92,7 +92,11 @@ class Crowd:
                 self._seats[pid].append(session)
             else:
                 turned_away.append(session)
-        await _close(turned_away)
+        try:
+            await _close(turned_away)
+        except asyncio.CancelledError:  # in the middle of it: none of them may stay open
+            await _close(turned_away)
+            raise
         if turned_away == candidates:
             await asyncio.sleep(0.05)
 
