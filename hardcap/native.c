@@ -476,6 +476,8 @@ static inline void release_strict(const Core *self, Word *base, const Wanted *wa
 static inline bool has_room(const Core *self, Word *base, const Resource *r, Py_ssize_t slots, uint64_t room)
 {
     uint64_t limit = peek(base, r->limit), sum = room;
+    if (peek(base, r->own) > LOW - room) /* damage: it may not be in the sum */
+        return false;
     for (Py_ssize_t slot = 0; slot < slots; slot++) {
         uint64_t held = atomic_load(base + r->first + slot * self->step);
         sum += held <= LOW ? held : LOW; /* more is damage, and must not wrap */
