@@ -1371,8 +1371,14 @@ static PyType_Spec limiter_spec = {
 
 /* --- module ------------------------------------------------------------------------------------------------------- */
 
+/* The base has methods only: what it would have of memory is ours. */
 static PyObject *derive_from(PyObject *module, PyType_Spec *spec, PyObject *base)
 {
+    PyObject *size = PyObject_GetAttrString(base, "__basicsize__");
+    bool empty = size != NULL && PyLong_AsSsize_t(size) == (Py_ssize_t)sizeof(PyObject);
+    Py_XDECREF(size);
+    if (!empty)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "%R is no class with empty __slots__", base);
     PyObject *bases = PyTuple_Pack(1, base);
     PyObject *type = bases ? PyType_FromModuleAndSpec(module, spec, bases) : NULL;
     Py_XDECREF(bases);

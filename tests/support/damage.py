@@ -74,11 +74,12 @@ class Torment:
         return self.rng.randrange(len(self._words))
 
     def _of_header(self) -> int:
-        return self.rng.choice((*range(layout.H_NAMES), layout.H_HIGH_WATER, layout.H_RECOVERED, layout.H_SWEPT_AT))
+        fields: list[int] = [*range(layout.H_NAMES), layout.H_HIGH_WATER, layout.H_RECOVERED, layout.H_SWEPT_AT]
+        return self.rng.choice(fields)
 
     def _of_resource(self) -> int:
         block = layout.resource(self.rng.randrange(layout.MAX_RESOURCES))
-        return block + self.rng.choice((layout.R_GLOBAL, layout.R_LIMIT))
+        return block + (layout.R_GLOBAL if self.rng.random() < 0.5 else layout.R_LIMIT)
 
     def _of_slot(self) -> int:
         return layout.slot(self.rng.randrange(SLOTS)) + self.rng.randrange(layout.S_BASELINE + 6)
