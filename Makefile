@@ -5,17 +5,26 @@
 #   make check         ruff, format, mypy --strict
 #   make test-all      the test suite on each of $(PYTHONS)
 #   make test-repeat   contract and process tests five times in a row
+#   make sanitize      contract and native tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make fuzz          wrong arguments and damaged segments, each test for SECONDS=60, from SEED on
+#   make differential  both backends, asked the same: likewise
+#   make mixed         both backends in one fleet, with kills: likewise
+#   make wheel         the distributions in dist/, and what must hold of them
 #   make clean         remove what was built, the virtual environments too
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PYTHONS ?= python3.11 python3.12 python3.13
 VENV ?= .venv
 ARGS ?=
+SECONDS ?= 60
+SEED ?= $(shell date +%s)
+SANITIZED_TESTS ?= tests/contract tests/native
 
 PIP_INSTALL = $(VENV)/bin/python -m pip install --disable-pip-version-check --no-input -q
 PYTEST = $(VENV)/bin/python -m pytest -n auto
+LONG_PYTEST = TEST_SECONDS=$(SECONDS) TEST_SEED=$(SEED) $(PYTEST) --timeout=$$(( $(SECONDS) * 2 + 300 ))
 
-.PHONY: demo test check test-all test-repeat clean
+.PHONY: demo test check test-all test-repeat sanitize fuzz differential mixed wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -23,8 +32,9 @@ demo: $(VENV)/bench.stamp
 	$(VENV)/bin/python -m bench overload --quick
 	$(VENV)/bin/python -m bench modes --quick
 
+# The native core is optional to the install, so the tests are told whether it has to be there.
 test: $(VENV)/dev.stamp
-	$(PYTEST) $(ARGS)
+	@backend="$$($(VENV)/bin/python -m tests.support.builds)" && set -x && HARDCAP_EXPECT_BACKEND="$$backend" $(PYTEST) $(ARGS)
 
 check: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m ruff check .
@@ -46,13 +56,30 @@ test-repeat: $(VENV)/dev.stamp
 	    $(PYTEST) tests/contract tests/process $(ARGS) || exit 1; \
 	done
 
+sanitize: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m tests.support.sanitized build/sanitized -n auto $(SANITIZED_TESTS) $(ARGS)
+
+fuzz: $(VENV)/dev.stamp
+	$(LONG_PYTEST) tests/native/test_arguments.py tests/native/test_damage.py tests/native/test_hostile.py $(ARGS)
+
+differential: $(VENV)/dev.stamp
+	$(LONG_PYTEST) tests/native/test_differential.py $(ARGS)
+
+mixed: $(VENV)/dev.stamp
+	$(LONG_PYTEST) tests/native/test_mixed_fleet.py $(ARGS)
+
+wheel: $(VENV)/dev.stamp
+	rm -rf dist
+	$(VENV)/bin/python -m build
+	TEST_DIST=dist $(PYTEST) tests/native/test_wheel.py $(ARGS)
+
 # The environment is made in the same step as what it holds: after an interrupt both are done again.
-$(VENV)/%.stamp: pyproject.toml
+$(VENV)/%.stamp: pyproject.toml hardcap/native.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "'$(PYTHON)' is not Python 3.11 or newer; name one that is: make PYTHON=..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) -e '.[$*]'
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-* build dist hardcap/*.so *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

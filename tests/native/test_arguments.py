@@ -34,9 +34,7 @@ def answer(side: Side, call: str, given: Arguments) -> object:
 def test_whatever_is_given(segment_dir: Path, name: str, mode: hardcap.Mode, resources: int) -> None:
     names = tuple(LIMITS)[:resources]
     for rng in rounds(2):
-        directory = segment_dir / str(rng.origin)
-        directory.mkdir()
-        with rng, Twins(directory, name, mode=mode, limits={key: LIMITS[key] for key in names}) as twins:
+        with rng, Twins(segment_dir, name, mode=mode, limits={key: LIMITS[key] for key in names}) as twins:
             for _ in range(STEPS):
                 call, given = rng.choice(CALLS), wild(rng, names)
                 twins.agree(f"{call}({given})", partial(answer, call=call, given=given))

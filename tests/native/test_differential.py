@@ -100,8 +100,6 @@ def test_random_operations(segment_dir: Path, name: str, mode: hardcap.Mode, res
     names = tuple(LIMITS)[:resources]
     limits = {resource: LIMITS[resource] for resource in names}
     for rng in rounds(2):
-        directory = segment_dir / str(rng.origin)
-        directory.mkdir()
-        with rng, Twins(directory, name, mode=mode, limits=limits, max_processes=SLOTS) as twins:
+        with rng, Twins(segment_dir, name, mode=mode, limits=limits, max_processes=SLOTS) as twins:
             for _ in range(STEPS):
                 twins.agree(*operation(rng, twins, names))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import struct
 import sys
 import warnings
@@ -109,13 +110,11 @@ class Twins:
         assert not differing, f"{what}: words differ (number, native, atomics): {differing}"
         return native
 
-    def close(self) -> None:
-        for side in self._sides:
-            side.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(hardcap.HardcapError):
-            self.close()
+        for side in self._sides:
+            with contextlib.suppress(hardcap.HardcapError):
+                side.close()
+            shutil.rmtree(side.directory)
