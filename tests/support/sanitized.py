@@ -14,7 +14,6 @@ from typing import Final
 
 from tests.support import builds
 
-
 LEFT_OUT: Final = {
     "test_references.py": "measures memory, which a sanitizer keeps for itself",
     "test_sanitizers.py": "starts sanitizers of its own",
