@@ -10,7 +10,7 @@ from tests.conftest import Spawn
 from tests.support import builds
 from tests.support.native import needs_native
 
-pytestmark = needs_native
+pytestmark = [needs_native, pytest.mark.skipif(not builds.sanitizers(), reason=f"no libasan of {builds.compiler()}")]
 
 PLANTS = {
     "a column that leaves the words": ("(self->count - 1 - first) / step", "(self->count - first) / step"),
