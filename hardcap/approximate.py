@@ -76,7 +76,7 @@ class Approximate(Admission):
             try:
                 cells = self._plain.cells
                 for index, units in wanted:
-                    if cells[self._own[index]] < units:
+                    if cells[self._own[index]] & LOW < units:
                         raise self._too_much(index, units)
                 for index, units in wanted:
                     cells[self._own[index]] -= units

@@ -522,14 +522,6 @@ static inline int core_reserve(const Core *self, const Wanted *wanted, uint64_t 
     return refused;
 }
 
-static inline void give_back(const Core *self, const Wanted *wanted)
-{
-    if (self->strict)
-        release_strict(self, self->words->base, wanted);
-    else
-        release_approximate(self, self->words->base, wanted);
-}
-
 /* ADMITTED, or the index of the resource of which less is held: then nothing is given back. The core is live. */
 static inline int core_release(const Core *self, const Wanted *wanted)
 {
@@ -538,7 +530,10 @@ static inline int core_release(const Core *self, const Wanted *wanted)
         if (low(peek(base, self->resources[wanted->index[i]].own)) < wanted->units[i])
             return wanted->index[i];
     }
-    give_back(self, wanted);
+    if (self->strict)
+        release_strict(self, base, wanted);
+    else
+        release_approximate(self, base, wanted);
     count_call(base, self->released);
     return ADMITTED;
 }
@@ -782,12 +777,16 @@ static PyObject *core_give_back_all(PyObject *object, PyObject *Py_UNUSED(none))
     Wanted held = {.count = 0};
     if (!is_ours(self))
         return NULL;
+    Word *base = self->words->base;
     for (int r = 0; r < self->count; r++) {
+        uint64_t units = low(peek(base, self->resources[r].own));
+        if (units > 0 && !self->strict)
+            put(base, self->resources[r].own, 0);
         held.index[held.count] = r;
-        held.units[held.count] = low(peek(self->words->base, self->resources[r].own));
-        held.count += held.units[held.count] > 0;
+        held.units[held.count] = units;
+        held.count += units > 0 && self->strict;
     }
-    give_back(self, &held);
+    release_strict(self, base, &held);
     Py_RETURN_NONE;
 }
 
