@@ -5,23 +5,29 @@
 #   make check         ruff, format, mypy --strict
 #   make test-all      the test suite on each of $(PYTHONS)
 #   make test-repeat   contract and process tests five times in a row
-#   make wheel         a wheel and an sdist in dist/, the wheel checked for the stable ABI
+#   make sanitize      contract and native tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make fuzz          wrong arguments and damaged segments, each test for SECONDS=60, from SEED on
+#   make differential  both backends, asked the same: likewise
+#   make mixed         both backends in one fleet, with kills: likewise
+#   make wheel         the distributions in dist/, and what must hold of them
 #   make clean         remove what was built, the virtual environments too
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PYTHONS ?= python3.11 python3.12 python3.13
 VENV ?= .venv
 ARGS ?=
+SECONDS ?= 60
+SEED ?= $(shell date +%s)
+SANITIZED_TESTS ?= tests/contract tests/native
 
 PIP_INSTALL = $(VENV)/bin/python -m pip install --disable-pip-version-check --no-input -q
 
 # The build of the native core is optional, so the tests are told whether to find it: it could hide its own failure.
-CC ?= cc
-export CC
-EXPECTED = $(shell command -v $(CC) > /dev/null && echo native || echo atomics)
+EXPECTED = $(shell $(VENV)/bin/python -m tests.support.builds)
 PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest -n auto
+LONG_PYTEST = TEST_SECONDS=$(SECONDS) TEST_SEED=$(SEED) $(PYTEST) --timeout=$$(( $(SECONDS) * 2 + 300 ))
 
-.PHONY: demo test check test-all test-repeat wheel clean
+.PHONY: demo test check test-all test-repeat sanitize fuzz differential mixed wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -52,10 +58,22 @@ test-repeat: $(VENV)/dev.stamp
 	    $(PYTEST) tests/contract tests/process $(ARGS) || exit 1; \
 	done
 
+sanitize: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m tests.support.sanitized build/sanitized -n auto $(SANITIZED_TESTS) $(ARGS)
+
+fuzz: $(VENV)/dev.stamp
+	$(LONG_PYTEST) tests/native/test_arguments.py tests/native/test_damage.py tests/native/test_hostile.py $(ARGS)
+
+differential: $(VENV)/dev.stamp
+	$(LONG_PYTEST) tests/native/test_differential.py $(ARGS)
+
+mixed: $(VENV)/dev.stamp
+	$(LONG_PYTEST) tests/native/test_mixed_fleet.py $(ARGS)
+
 wheel: $(VENV)/dev.stamp
 	rm -rf dist
 	$(VENV)/bin/python -m build
-	$(VENV)/bin/abi3audit -v dist/*.whl
+	TEST_DIST=dist $(PYTEST) tests/native/test_wheel.py $(ARGS)
 
 # The environment is made in the same step as what it holds: after an interrupt both are done again.
 $(VENV)/%.stamp: pyproject.toml hardcap/native.c
@@ -65,5 +83,5 @@ $(VENV)/%.stamp: pyproject.toml hardcap/native.c
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-* build dist hardcap/*.so *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

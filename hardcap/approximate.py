@@ -23,7 +23,7 @@ from typing import cast
 from hardcap import layout
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted
-from hardcap.layout import MAX_LIMIT, SLOT_BYTES, WORD
+from hardcap.layout import LOW, MAX_LIMIT, SLOT_BYTES, U64, WORD
 from hardcap.segment import Segment
 from hardcap.words import PlainWords
 
@@ -45,20 +45,22 @@ class Approximate(Admission):
                 return wanted[0][0]
             self._depth = 1
             try:
-                words = self._plain
-                if words.cells[layout.H_HIGH_WATER] != self._high_water:
+                cells = self._plain.cells
+                if cells[layout.H_HIGH_WATER] != self._high_water:
                     self._see_new_slots()
                 # [A1] scan: what this process wrote before is visible by now: the lock's release saw to that.
                 #   pairs: [A1] in approximate, in every other process that writes and scans
                 #   else:  two miss what the other has taken, again and again, and the bound is passed.
                 for index, units in wanted:
-                    limit = words.cells[self._limits[index]]
-                    if not sum(self._columns[index]) + units + headroom <= limit <= MAX_LIMIT:
+                    limit, room = cells[self._limits[index]], units + headroom
+                    if not sum(self._columns[index]) + room <= limit <= MAX_LIMIT:
                         return index
-                cells = words.cells  # [A1] write: before this process's next scan
+                    if cells[self._own[index]] > LOW - room:  # damage: it is not in the sum
+                        return index
+                cells = self._plain.cells  # again: a handler may have forked, and the slot is the parent's then
                 for index, units in wanted:
-                    cells[self._own[index]] += units
-                cells[self._admitted] += 1
+                    cells[self._own[index]] += units  # [A1] write: before this process's next scan
+                cells[self._admitted] = cells[self._admitted] + 1 & U64
                 return ADMITTED
             finally:
                 self._depth = 0
@@ -75,13 +77,13 @@ class Approximate(Admission):
             try:
                 cells = self._plain.cells
                 for index, units in wanted:
-                    if cells[self._own[index]] < units:
+                    if cells[self._own[index]] & LOW < units:
                         raise self._too_much(index, units)
                 for index, units in wanted:
                     cells[self._own[index]] -= units
                 if self._queued:
                     self._check_queued(wanted)
-                cells[self._released] += 1
+                cells[self._released] = cells[self._released] + 1 & U64
             finally:
                 self._depth = 0
                 if self._queued or self._last_out:

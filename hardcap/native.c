@@ -479,6 +479,8 @@ HOT void release_strict(const Core *self, Word *base, const Wanted *wanted)
 HOT bool has_room(const Core *self, Word *base, const Resource *r, Py_ssize_t slots, uint64_t room)
 {
     uint64_t limit = peek(base, r->limit), sum = room;
+    if (peek(base, r->own) > LOW - room) /* damage: it may not be in the sum */
+        return false;
     for (Py_ssize_t slot = 0; slot < slots; slot++) {
         uint64_t held = atomic_load(base + r->first + slot * self->step);
         sum += held <= LOW ? held : LOW; /* more is damage, and must not wrap */
@@ -523,14 +525,6 @@ HOT int core_reserve(const Core *self, const Wanted *wanted, uint64_t headroom)
     return refused;
 }
 
-HOT void give_back(const Core *self, const Wanted *wanted)
-{
-    if (self->strict)
-        release_strict(self, self->words->base, wanted);
-    else
-        release_approximate(self, self->words->base, wanted);
-}
-
 /* ADMITTED, or the index of the resource of which less is held: then nothing is given back. The core is live. */
 HOT int core_release(const Core *self, const Wanted *wanted)
 {
@@ -539,7 +533,10 @@ HOT int core_release(const Core *self, const Wanted *wanted)
         if (low(peek(base, self->resources[wanted->index[i]].own)) < wanted->units[i])
             return wanted->index[i];
     }
-    give_back(self, wanted);
+    if (self->strict)
+        release_strict(self, base, wanted);
+    else
+        release_approximate(self, base, wanted);
     count_call(base, self->released);
     return ADMITTED;
 }
@@ -783,12 +780,16 @@ static PyObject *core_give_back_all(PyObject *object, PyObject *Py_UNUSED(none))
     Wanted held = {.count = 0};
     if (!is_ours(self))
         return NULL;
+    Word *base = self->words->base;
     for (int r = 0; r < self->count; r++) {
+        uint64_t units = low(peek(base, self->resources[r].own));
+        if (units > 0 && !self->strict)
+            put(base, self->resources[r].own, 0);
         held.index[held.count] = r;
-        held.units[held.count] = low(peek(self->words->base, self->resources[r].own));
-        held.count += held.units[held.count] > 0;
+        held.units[held.count] = units;
+        held.count += units > 0 && self->strict;
     }
-    give_back(self, &held);
+    release_strict(self, base, &held);
     Py_RETURN_NONE;
 }
 
@@ -1399,8 +1400,14 @@ static PyType_Spec limiter_spec = {
 
 /* --- module ------------------------------------------------------------------------------------------------------- */
 
+/* The base has methods only: what it would have of memory is ours. */
 static PyObject *derive_from(PyObject *module, PyType_Spec *spec, PyObject *base)
 {
+    PyObject *size = PyObject_GetAttrString(base, "__basicsize__");
+    bool empty = size != NULL && PyLong_AsSsize_t(size) == (Py_ssize_t)sizeof(PyObject);
+    Py_XDECREF(size);
+    if (!empty)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "%R is no class with empty __slots__", base);
     PyObject *bases = PyTuple_Pack(1, base);
     PyObject *type = bases ? PyType_FromModuleAndSpec(module, spec, bases) : NULL;
     Py_XDECREF(bases);

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Words(Protocol):
-    """What an algorithm may do to memory. Values are unsigned, ``fetch_add`` wraps at 2**64."""
+    """What an algorithm may do to memory. Values are unsigned, and what is written wraps at 2**64."""
 
     def load(self, index: int, /) -> int: ...
 
@@ -96,7 +96,7 @@ class _MappedWords:
         return self._view(index).fetch_add(delta & U64)  # type: ignore[no-any-return]
 
     def compare_exchange(self, index: int, expected: int, desired: int) -> bool:
-        return bool(self._view(index).cmpxchg_strong(expected, desired))
+        return bool(self._view(index).cmpxchg_strong(expected, desired & U64))
 
     def column(self, first: int, count: int, step: int) -> Iterable[int]:
         return self.cells[first : first + count * step : step]
@@ -141,7 +141,7 @@ class AtomicWords(_MappedWords):
         return self.cells[index] if _LOADS_ARE_ORDERED else self._view(index).load()
 
     def store(self, index: int, value: int) -> None:
-        self._view(index).store(value)
+        self._view(index).store(value & U64)
 
 
 class PlainWords(_MappedWords):
@@ -151,7 +151,7 @@ class PlainWords(_MappedWords):
         return self.cells[index]
 
     def store(self, index: int, value: int) -> None:
-        self.cells[index] = value
+        self.cells[index] = value & U64
 
 
 def words_of(image: bytes, first: int, count: int) -> tuple[int, ...]:

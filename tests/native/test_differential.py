@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 import hardcap
+from hardcap import layout
 from tests.support.arguments import Arguments, sensible, wild
 from tests.support.native import needs_native
 from tests.support.rounds import rounds
@@ -94,14 +95,36 @@ def operation(rng: Random, twins: Twins, resources: tuple[str, ...]) -> Operatio
     return reopens(rng.choice((None, 4, 6)), resources)
 
 
+def damages(rng: Random, resources: int) -> Operation:
+    """A word that calls read, with a value at the edge of what it may be, or far from it."""
+    slot = layout.slot(rng.randrange(SLOTS))
+    edges = (0, 1, 3, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1, 2**32, 2**32 + 1, 2**63, 2**64 - 2, 2**64 - 1)
+    index = rng.randrange(resources)
+    words = [slot + layout.S_STATE, slot + layout.S_ADMITTED, slot + layout.S_REFUSED + index, layout.H_HIGH_WATER]
+    words += [layout.global_word(index), layout.limit_word(index)] + [slot + layout.S_WORDS + index] * 3
+    number, value = rng.choice(words), rng.choice((*edges, rng.getrandbits(64)))
+    return f"word {number} = {value:#x}", lambda side: side.damage(number, value)
+
+
+@pytest.mark.parametrize("resources", [1, 2])
+@pytest.mark.parametrize("mode", hardcap.Mode)
+def test_random_operations_on_damaged_words(segment_dir: Path, name: str, mode: hardcap.Mode, resources: int) -> None:
+    names = tuple(LIMITS)[:resources]
+    limits = {resource: LIMITS[resource] for resource in names}
+    for rng in rounds(8):
+        with rng, Twins(segment_dir, name, mode=mode, limits=limits, max_processes=SLOTS) as twins:
+            for step in range(STEPS // 4):
+                if step % 4 == 0:
+                    twins.agree(*damages(rng, resources))
+                twins.agree(*operation(rng, twins, names))
+
+
 @pytest.mark.parametrize("resources", [1, 2, 4])
 @pytest.mark.parametrize("mode", hardcap.Mode)
 def test_random_operations(segment_dir: Path, name: str, mode: hardcap.Mode, resources: int) -> None:
     names = tuple(LIMITS)[:resources]
     limits = {resource: LIMITS[resource] for resource in names}
     for rng in rounds(2):
-        directory = segment_dir / str(rng.origin)
-        directory.mkdir()
-        with rng, Twins(directory, name, mode=mode, limits=limits, max_processes=SLOTS) as twins:
+        with rng, Twins(segment_dir, name, mode=mode, limits=limits, max_processes=SLOTS) as twins:
             for _ in range(STEPS):
                 twins.agree(*operation(rng, twins, names))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,63 +10,13 @@ import pytest
 import hardcap
 from bench.witness import Witness
 from tests.conftest import Spawn
-from tests.support.fleet import MOST
+from tests.support.fleet import CREW, LIMITS, MOST, Fleet
 from tests.support.native import needs_native
 from tests.support.oracle import assert_all_free
-from tests.support.processes import Child, eventually
+from tests.support.processes import eventually
 from tests.support.rounds import rounds
 
 pytestmark = needs_native
-
-LIMITS = {"requests": 3, "tokens": 5}
-CREW = ("native", "atomics", "native", "atomics")
-OPEN = "import hardcap\nlimiter = hardcap.open(name, limits=limits, mode=mode, directory=directory, backend=backend)"
-WORK = "from tests.support.fleet import work\nwork(limiter, witness, seed, stop)"
-
-
-class Fleet:
-    """Workers by number; each keeps its backend through all its lives."""
-
-    def __init__(self, spawn: Spawn, directory: Path, mode: str, name_of: Callable[[str], str], seen: Witness) -> None:
-        self._spawn, self._directory, self._mode, self._name_of, self._seen = spawn, directory, mode, name_of, seen
-        self._stop = directory / "stop"
-        self._workers = [self._start(backend, seed) for seed, backend in enumerate(CREW)]
-
-    def _start(self, backend: str, seed: int) -> Child:
-        child: Child = self._spawn()
-        settings = {"limits": LIMITS, "mode": self._mode, "directory": str(self._directory), "backend": backend}
-        child.run(OPEN, name=self._name_of(backend), **settings)
-        child.post(WORK, witness=str(self._directory / "witness"), seed=seed, stop=str(self._stop))
-        return child
-
-    def replace(self, number: int, seed: int) -> None:
-        """Kill a worker, whatever it is doing, and start another."""
-        self._workers[number].kill()
-        self._workers[number] = self._start(CREW[number], seed)
-
-    def wait_for_all(self) -> None:
-        """Until each of those alive has been seen with a unit."""
-        missing = {child.pid for child in self._workers}
-
-        def all_seen() -> bool:
-            missing.difference_update(self._seen.holders())
-            return not missing
-
-        eventually(all_seen, "every worker has held a unit")
-
-    def stop(self) -> list[Counter[str]]:
-        """What came of the work of those who are left."""
-        self._stop.touch()
-        tallies = [Counter[str](child.answer()) for child in self._workers]
-        for child in self._workers:
-            assert child.finish() == 0
-        return tallies
-
-
-@pytest.fixture
-def seen(segment_dir: Path) -> Iterator[Witness]:
-    with closing(Witness(segment_dir / "witness")) as witness:
-        yield witness
 
 
 @pytest.mark.parametrize("mode", hardcap.Mode)

@@ -1,80 +1,106 @@
-"""The wheel: one for every CPython from 3.11, without anything that users do not need, and an sdist that builds it."""
+"""What `make wheel` built: one wheel for every Python from 3.11 on, with the native core and nothing of the tests."""
 
 from __future__ import annotations
 
+import email.parser
+import json
 import os
-import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import expected
-from tests.support.processes import ROOT
+from tests.support.interpreters import VERSIONS, interpreter
 
-PYTHONS = ["3.11", "3.12", "3.13"]
+DIST = os.environ.get("TEST_DIST")
+pytestmark = pytest.mark.skipif(DIST is None, reason="looks at what make wheel has built")
+
+QUIETLY = ("--disable-pip-version-check", "-q", "--no-deps")
+ALONE = ("-I", "-S", "-W", "error")  # no other package is seen, an editable install of this one least of all
 USE = """
 import sys
-sys.path.insert(0, sys.argv[1])
+package, name, directory = sys.argv[1:]
+sys.path.insert(0, package)
 import hardcap
-with hardcap.open("wheel", limit=1, directory=sys.argv[2]) as limiter:
-    assert limiter.reserve() and not limiter.reserve()
-    print(limiter.snapshot().backend)
+for mode in hardcap.Mode:
+    limits = {"requests": 2, "tokens": 9}
+    with hardcap.open(f"{name}-{mode}", limits=limits, mode=mode, directory=directory) as limiter:
+        with limiter.admit(tokens=3) as permit:
+            assert not limiter.reserve(1, tokens=7)
+            assert not limiter.reserve(headroom=2)
+            assert permit.amounts == {"tokens": 3}
+        assert limiter.reserve() and limiter.reserve() and not limiter.reserve()
+        limiter.release(2)
+        print(limiter.snapshot().backend, type(limiter).__module__)
 """
 
-pytestmark = pytest.mark.skipif(expected.BACKEND == "atomics", reason="without a compiler there is no native wheel")
+
+def built(suffix: str) -> Path:
+    (found,) = Path(DIST or "").glob(f"*{suffix}")
+    return found
 
 
-def run(*command: str, cwd: Path = ROOT) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=110)
+def run(*command: str | os.PathLike[str], **env: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def interpreter(version: str) -> str | None:
-    """An interpreter of that version which runs: in this environment, on the path, or one of pyenv's."""
-    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found = [shutil.which(f"python{version}"), *map(str, sorted(root.glob(f"{version}.*/bin/python")))]
-    for path in filter(None, found):
-        if subprocess.run([path, "-c", ""], capture_output=True).returncode == 0:
-            return path
-    return None
+def test_its_name_says_for_which_pythons() -> None:
+    python, abi, platform = built(".whl").stem.split("-")[2:]
+    assert (python, abi) == ("cp311", "abi3")
+    assert platform.startswith("linux")
+    with zipfile.ZipFile(built(".whl")) as wheel:
+        (about,) = (name for name in wheel.namelist() if name.endswith("/WHEEL"))
+        fields = email.parser.Parser().parsestr(wheel.read(about).decode())
+    assert fields["Tag"] == f"{python}-{abi}-{platform}"
+    assert fields["Root-Is-Purelib"] == "false"
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Built by way of the sdist, as `python -m build` does, from a copy: a build leaves its things about."""
-    source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "hardcap", source / "hardcap", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    run(sys.executable, "-m", "build", "--outdir", "dist", cwd=source)
-    assert len(list((source / "dist").glob("*.tar.gz"))) == 1
-    (built,) = (source / "dist").glob("*.whl")
-    yield built
-    shutil.rmtree(source)
+def test_it_holds_the_package_alone() -> None:
+    with zipfile.ZipFile(built(".whl")) as wheel:
+        names = set(wheel.namelist())
+    modules = {f"hardcap/{path.name}" for path in Path(__file__).parents[2].glob("hardcap/*.py")}
+    others = {name for name in names - modules if not name.startswith("hardcap_admission-")}
+    assert modules <= names
+    assert others == {"hardcap/native.abi3.so", "hardcap/native.pyi", "hardcap/py.typed"}
 
 
-def test_it_is_for_the_stable_abi_and_keeps_to_it(wheel: Path) -> None:
-    assert "-cp311-abi3-" in wheel.name
-    assert run(sys.executable, "-m", "abi3audit", "--strict", os.fspath(wheel)) == ""  # it exits with 1 if not
+def test_it_keeps_to_the_stable_abi() -> None:
+    report = json.loads(run(sys.executable, "-m", "abi3audit", "--strict", "--report", built(".whl")))
+    ((library,),) = (spec["wheel"] for spec in report["specs"].values())
+    assert library["name"] == "native.abi3.so"
+    assert library["result"]["is_abi3"] and library["result"]["is_abi3_baseline_compatible"]
+    assert (library["result"]["baseline"], library["result"]["non_abi3_symbols"]) == ("3.11", [])
 
 
-def test_it_holds_the_package_alone(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"hardcap", "hardcap_admission"}
-    assert not [name for name in names if "test" in name or "bench" in name]
-    assert "hardcap/py.typed" in names
-    assert [name for name in names if name.startswith("hardcap/native.") and name.endswith(".so")]
-
-
-@pytest.mark.parametrize("version", PYTHONS)
-def test_it_works_on_every_python(wheel: Path, version: str, tmp_path: Path, segment_dir: Path) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_it_works_on(version: str, tmp_path: Path, name: str, segment_dir: Path) -> None:
     python = interpreter(version)
-    if python is None:
-        pytest.skip(f"no Python {version} here")
-    zipfile.ZipFile(wheel).extractall(tmp_path)
-    assert run(python, "-c", USE, os.fspath(tmp_path), os.fspath(segment_dir)) == "native\n"
+    run(python, "-m", "pip", "install", *QUIETLY, "--no-index", "--target", tmp_path, built(".whl"))
+    shown = run(python, *ALONE, "-c", USE, tmp_path, name, segment_dir)
+    assert shown == "native hardcap.native\n" * 2
+
+
+def test_the_source_distribution_has_what_it_is_built_from() -> None:
+    """The wheel was built from it: that is how ``python -m build`` does it."""
+    with tarfile.open(built(".tar.gz")) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    needed = ("native.c", "native.pyi", "py.typed")
+    assert {*(f"hardcap/{file}" for file in needed), "pyproject.toml", "LICENSE", "README.md"} <= names
+    assert not {name for name in names if name.startswith(("tests", "bench", "hardcap/native.abi3"))}
+
+
+def test_without_a_compiler_it_is_built_without_a_native_core(tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    run(sys.executable, "-m", "pip", "wheel", *QUIETLY, "-w", wheels, built(".tar.gz"), CC="/nonexistent/cc")
+    (made,) = wheels.glob("*.whl")
+    with zipfile.ZipFile(made) as wheel:
+        assert not [name for name in wheel.namelist() if name.endswith(".so")]
+        wheel.extractall(tmp_path / "package")
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from hardcap.extension import *; print(native, reason)"
+    shown = run(sys.executable, *ALONE, "-c", code, tmp_path / "package")
+    assert shown == "None No module named 'hardcap.native'\n"

@@ -75,11 +75,18 @@ def importing(copy: Path) -> dict[str, str]:
     return {"PYTHONPATH": f"{copy}:{ROOT}"}
 
 
+def sanitizers() -> list[str]:
+    """The libraries that a build with `SANITIZED` needs; empty where the compiler has none."""
+    names = ("libasan.so", "libubsan.so")
+    asked = [[*compiler(), f"-print-file-name={name}"] for name in names] if works() else []
+    found = [subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() for command in asked]
+    return found if all(map(os.path.isabs, found)) else []
+
+
 def sanitizing() -> dict[str, str]:
     """Environment for a build with `SANITIZED`: every object of Python's is one of malloc's then, and watched."""
-    names = ("libasan.so", "libubsan.so")
-    found = [subprocess.check_output([*compiler(), f"-print-file-name={name}"], text=True).strip() for name in names]
-    assert all(map(os.path.isabs, found)), found
+    found = sanitizers()
+    assert found, f"no sanitizers beside {compiler()}"
     options = "detect_leaks=0:abort_on_error=0:exitcode=86:allocator_may_return_null=1"
     return {
         "LD_PRELOAD": ":".join(found),

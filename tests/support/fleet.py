@@ -6,14 +6,22 @@ import os
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Final
 
 import hardcap
 from bench.witness import Witness
+from tests.support.processes import Child, eventually
 
+LIMITS: Final = {"requests": 3, "tokens": 5}
+CREW: Final = ("native", "atomics", "native", "atomics")
 MOST: Final = 2  # units asked for at once
 PAUSE: Final = 0.001  # seconds that a unit is held, at most
+
+_OPEN: Final = "import hardcap\nlimiter = hardcap.open(name, **settings)"
+_WORK: Final = "from tests.support.fleet import work\nwork(limiter, witness, seed, stop)"
 
 
 class Worker:
@@ -65,3 +73,44 @@ def work(limiter: hardcap.Limiter, witness: str, seed: int, stop: str) -> Counte
         worker = Worker(limiter, seen, seed)
         worker.work(stop)
     return worker.tally
+
+
+class Fleet:
+    """Workers by number; each keeps its backend through all its lives."""
+
+    def __init__(
+        self, spawn: Callable[[], Child], directory: Path, mode: str, name_of: Callable[[str], str], seen: Witness
+    ) -> None:
+        self._spawn, self._directory, self._mode, self._name_of, self._seen = spawn, directory, mode, name_of, seen
+        self._stop = directory / "stop"
+        self._workers = [self._start(backend, seed) for seed, backend in enumerate(CREW)]
+
+    def _start(self, backend: str, seed: int) -> Child:
+        child = self._spawn()
+        settings = {"limits": LIMITS, "mode": self._mode, "directory": str(self._directory), "backend": backend}
+        child.run(_OPEN, name=self._name_of(backend), settings=settings)
+        child.post(_WORK, witness=str(self._directory / "witness"), seed=seed, stop=str(self._stop))
+        return child
+
+    def replace(self, number: int, seed: int) -> None:
+        """Kill a worker, whatever it is doing, and start another."""
+        self._workers[number].kill()
+        self._workers[number] = self._start(CREW[number], seed)
+
+    def wait_for_all(self) -> None:
+        """Until each of those alive has been seen with a unit."""
+        missing = {child.pid for child in self._workers}
+
+        def all_seen() -> bool:
+            missing.difference_update(self._seen.holders())
+            return not missing
+
+        eventually(all_seen, "every worker has held a unit")
+
+    def stop(self) -> list[Counter[str]]:
+        """What came of the work of those who are left."""
+        self._stop.touch()
+        tallies = [Counter[str](child.answer()) for child in self._workers]
+        for child in self._workers:
+            assert child.finish() == 0
+        return tallies

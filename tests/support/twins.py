@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import struct
 import sys
 import warnings
@@ -59,11 +60,18 @@ class Side:
         image = (self.directory / self._name).read_bytes()
         words = list(struct.unpack(f"<{len(image) // layout.WORD}Q", image))
         words[layout.H_SWEPT_AT] = 0  # whether 10 ms are over is chance
-        slots = range(words[layout.H_SLOTS])
+        slots = range((len(words) - layout.SLOTS_OFFSET // layout.WORD) // (layout.SLOT_BYTES // layout.WORD))
         of_slots = [layout.S_PID, layout.S_STARTED_AT, layout.S_OLDEST_PERMIT]
         for number in [layout.H_CREATED_AT, *(layout.slot(slot) + field for slot in slots for field in of_slots)]:
             words[number] = bool(words[number])
         return words
+
+    def damage(self, number: int, value: int) -> None:
+        """Write a word, and let the next refusal look for dead owners: that too would be chance."""
+        with (self.directory / self._name).open("r+b") as file:
+            for place, word in ((number, value), (layout.H_SWEPT_AT, 0)):
+                file.seek(place * layout.WORD)
+                file.write(word.to_bytes(layout.WORD, "little"))
 
     def close(self) -> None:
         for limiter in self.limiters:
@@ -109,13 +117,11 @@ class Twins:
         assert not differing, f"{what}: words differ (number, native, atomics): {differing}"
         return native
 
-    def close(self) -> None:
-        for side in self._sides:
-            side.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(hardcap.HardcapError):
-            self.close()
+        for side in self._sides:
+            with contextlib.suppress(hardcap.HardcapError):
+                side.close()
+            shutil.rmtree(side.directory)
