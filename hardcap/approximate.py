@@ -99,7 +99,7 @@ class Approximate(Admission):
     def held(self, index: int) -> int:
         with self._lock:
             own = self._own[index]
-            held = self._words.load(own)
+            held = layout.low(self._words.load(own))
             for change in tuple(self._queued):
                 if change.word == own:
                     held = (held if change.before is None else change.before) + change.units

@@ -116,6 +116,7 @@ def test_random_operations_on_damaged_words(segment_dir: Path, name: str, mode: 
             for step in range(STEPS // 4):
                 if step % 4 == 0:
                     twins.agree(*damages(rng, resources))
+                twins.agree("a sweep is due", lambda side: side.damage(layout.H_SWEPT_AT, 0))
                 twins.agree(*operation(rng, twins, names))
 
 

@@ -61,7 +61,7 @@ def test_each_tag_stands_where_the_step_is() -> None:
     """In the function, or in the comment right above it."""
     found: dict[str, set[str]] = {}
     for comment, name, body in re.findall(
-        r"^((?:/\*(?:[^*]|\*(?!/))*\*/\n)?)static [^(;]*?(\w+)\([^;]*?\)\n(\{.*?^\})",
+        r"^((?:/\*(?:[^*]|\*(?!/))*\*/\n)?)(?:static|HOT) [^(;]*?(\w+)\([^;]*?\)\n(\{.*?^\})",
         builds.SOURCE.read_text(),
         re.M | re.S,
     ):

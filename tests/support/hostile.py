@@ -54,7 +54,7 @@ class Pest:
             ),
             *(native.Words, native.Core, native.Current, natively.NativeConnection, NativeAdmission),
             *(type(limiter) for limiter in self._limiters),
-            *(natively._permit, native.limiter_type, native.permit_type, native.forks, hardcap.Limiter, hardcap.Permit),
+            *(native.Permit, native.limiter_type, native.forks, hardcap.Limiter, hardcap.Permit),
             *self._limiters,
             *connections,
             *(connection.admission for connection in connections),

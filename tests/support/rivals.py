@@ -146,7 +146,12 @@ def all_or_nothing(play: Scene, during: Any) -> None:
 def given_back(play: Scene, during: Any) -> None:
     """A release in the middle of which somebody asks."""
     play.subject.reserve(1, tokens=1)
-    during(lambda: play.subject.release(1, tokens=1), lambda: (play.rival.reserve(1, tokens=1), play.check(1)))
+
+    def act() -> None:
+        play.rival.reserve(1, tokens=1)
+        play.check(1)
+
+    during(lambda: play.subject.release(1, tokens=1), act)
     assert play.subject.held == 0
 
 
@@ -168,7 +173,12 @@ def settle_beside(play: Scene, during: Any, counted: int) -> None:
     play.words[layout.global_word(0)] += counted
     play.subject.set_limit(3)
     play.subject.reserve()
-    during(play.subject.reap, lambda: (play.rival.reserve(), play.check(3)))
+
+    def act() -> None:
+        play.rival.reserve()
+        play.check(3)
+
+    during(play.subject.reap, act)
     play.check(3)
     play.subject.reap()
     assert play.count() == play.subject.held + play.rival.held

@@ -67,11 +67,10 @@ class Side:
         return words
 
     def damage(self, number: int, value: int) -> None:
-        """Write a word, and let the next refusal look for dead owners: that too would be chance."""
+        """Write a word of the file."""
         with (self.directory / self._name).open("r+b") as file:
-            for place, word in ((number, value), (layout.H_SWEPT_AT, 0)):
-                file.seek(place * layout.WORD)
-                file.write(word.to_bytes(layout.WORD, "little"))
+            file.seek(number * layout.WORD)
+            file.write(value.to_bytes(layout.WORD, "little"))
 
     def close(self) -> None:
         for limiter in self.limiters:
