@@ -5,7 +5,7 @@
 #   make check         ruff, format, mypy --strict
 #   make test-all      the test suite on each of $(PYTHONS)
 #   make test-repeat   contract and process tests five times in a row
-#   make sanitize      contract and native tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make sanitize      contract and native tests under AddressSanitizer and UndefinedBehaviorSanitizer (sanitize-quick: fewer)
 #   make fuzz          wrong arguments and damaged segments, each test for SECONDS=60, from SEED on
 #   make differential  both backends, asked the same: likewise
 #   make mixed         both backends in one fleet, with kills: likewise
@@ -19,6 +19,7 @@ ARGS ?=
 SECONDS ?= 60
 SEED ?= $(shell date +%s)
 SANITIZED_TESTS ?= tests/contract tests/native
+SANITIZED_QUICK = tests/contract tests/native/test_damage.py tests/native/test_hostile.py
 
 PIP_INSTALL = $(VENV)/bin/python -m pip install --disable-pip-version-check --no-input -q
 
@@ -27,7 +28,7 @@ EXPECTED = $(shell $(VENV)/bin/python -m tests.support.builds)
 PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest -n auto
 LONG_PYTEST = TEST_SECONDS=$(SECONDS) TEST_SEED=$(SEED) $(PYTEST) --timeout=$$(( $(SECONDS) * 2 + 300 ))
 
-.PHONY: demo test check test-all test-repeat sanitize fuzz differential mixed wheel clean
+.PHONY: demo test check test-all test-repeat sanitize sanitize-quick fuzz differential mixed wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -49,7 +50,8 @@ test-all:
 	    "$$python" --version || { echo "'$$python' does not run here; name those that do: make test-all PYTHONS='...'" >&2; exit 2; }; \
 	done
 	@for python in $(PYTHONS); do \
-	    $(MAKE) test PYTHON="$$python" VENV=".venv-$$(basename "$$python")" || exit 1; \
+	    version="$$("$$python" -c 'import platform; print(platform.python_version())')" && \
+	    $(MAKE) test PYTHON="$$python" VENV=".venv-$$version" || exit 1; \
 	done
 
 test-repeat: $(VENV)/dev.stamp
@@ -60,6 +62,9 @@ test-repeat: $(VENV)/dev.stamp
 
 sanitize: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m tests.support.sanitized build/sanitized -n auto $(SANITIZED_TESTS) $(ARGS)
+
+sanitize-quick:
+	$(MAKE) sanitize SANITIZED_TESTS="$(SANITIZED_QUICK)"
 
 fuzz: $(VENV)/dev.stamp
 	$(LONG_PYTEST) tests/native/test_arguments.py tests/native/test_damage.py tests/native/test_hostile.py $(ARGS)
