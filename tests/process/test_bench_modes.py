@@ -76,7 +76,7 @@ def test_a_broken_subject_is_exit_status_1(kind: str, said: str, segment_dir: Pa
 
 
 def test_ended_by_a_signal_it_leaves_nothing(segment_dir: Path) -> None:
-    with started("bench", "modes", "--quick", "--scratch", str(segment_dir)) as process:
+    with started("bench", "modes", *SMALL, "--scratch", str(segment_dir)) as process:
         eventually(lambda: any(segment_dir.glob("*/*witness*")), "the first subject before the witness")
         assert interrupted(process) == (130, "bench modes: interrupted")
     assert not list(segment_dir.iterdir())

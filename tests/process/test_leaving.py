@@ -18,7 +18,10 @@ HOLD = "from tests.process import leaving\nleaving.hold(name, directory)"
 STATUS = {"by_sigterm": -signal.SIGTERM, "by_sigkill": -signal.SIGKILL}
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    ("mode", "method"),
+    [("strict", "fork"), ("strict", "spawn"), ("strict", "forkserver"), ("approximate", "fork")],
+)
 def test_multiprocessing_children_that_leave(
     spawn: Spawn, name: str, segment_dir: Path, mode: str, method: str
 ) -> None:

@@ -13,7 +13,10 @@ from tests.conftest import Spawn
 from tests.support.oracle import assert_all_free
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    ("mode", "method"),
+    [("strict", "fork"), ("strict", "spawn"), ("strict", "forkserver"), ("approximate", "fork")],
+)
 def test_passing_a_limiter(attached: Spawn, name: str, segment_dir: Path, mode: str, method: str) -> None:
     """B36: under every start method the child holds nothing at first, and shares the cap."""
     parent = attached(limit=2, mode=mode)

@@ -75,7 +75,7 @@ def test_a_signal_handler_may_do_anything(
     """Reserve, release and snapshot in a handler that interrupts them all: no deadlock, no unit lost."""
     child = hammering(attached, 6, mode)
     with hardcap.open(name, directory=segment_dir) as observer:
-        kept, held = child.run("hammer.interrupted(limiter, threads, calls=2000)", threads=threads)
+        kept, held = child.run("hammer.interrupted(limiter, threads, calls=1000)", threads=threads)
         assert kept == held == observer.in_flight
         assert child.run("limiter.release(kept) if kept else None\nlimiter.held", kept=kept) == 0
         assert_all_free(observer, 6)
