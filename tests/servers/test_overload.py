@@ -152,8 +152,9 @@ def test_json_that_cannot_be_written(tmp_path: Path, name: str) -> None:
     assert sorted(os.listdir(tmp_path)) == before
 
 
-def test_a_server_that_ends_by_itself(tmp_path: Path) -> None:
-    """Somebody took the port after it was looked at."""
+def test_a_server_that_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody took the port after it was looked at, and answers nobody."""
+    monkeypatch.setattr("bench.clients.REQUEST_SECONDS", 1.0)
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
         with (
