@@ -14,7 +14,7 @@ from tests.process.burst import CONTROLS, Burst, conduct
 from tests.support.oracle import assert_all_free
 
 LIMIT, PROCESSES, THREADS = 10, 32, 8
-ROUNDS, SMALL_ROUNDS = (500, 2000) if os.environ.get("HARDCAP_TEST_FULL") == "1" else (60, 200)
+ROUNDS, SMALL_ROUNDS = (500, 2000) if os.environ.get("HARDCAP_TEST_FULL") == "1" else (200, 200)
 
 START = """
 import multiprocessing
