@@ -74,7 +74,7 @@ class Member:
 
 
 class Actor:
-    """A process with a `Member`; it dies with the one that made it."""
+    """A process with a `Member`; it dies with the one that made it. What opening raised is raised here."""
 
     def __init__(self, open_limiter: Callable[[], hardcap.Limiter]) -> None:
         self._pipe, other = Pipe()
@@ -82,6 +82,7 @@ class Actor:
         if not self.pid:
             _serve(open_limiter, other)
         other.close()
+        self.ask("held")  # it is attached
 
     def ask(self, method: str, *args: Any) -> Any:
         """What that method of its member gives; what it raised is raised here."""

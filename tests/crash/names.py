@@ -74,7 +74,7 @@ class Naming:
         change = CHANGES[self.operation]
         with ExitStack() as stack:
             if change.there and not change.used:
-                _member(stack, settings).end()
+                Actor(settings.open).end()
             users = [_member(stack, settings) for _ in range(2)] if change.used else []
             for user in users[:1]:
                 assert user.ask("hold", settings.portion)

@@ -65,9 +65,16 @@ class Stage:
         assert self.idle.ask("slots") == [BYSTANDERS - 1]
         with open(os.path.join(settings.directory, settings.name), "r+b") as file:
             self._memory = mmap.mmap(file.fileno(), 0)
+        self._seen: tuple[bytes, State] = b"", ()
 
     def state(self) -> State:
         """By resource: the global count, then held and pending of each slot that is not a bystander's."""
+        image = self._memory[layout.HEADER_BYTES :]
+        if image != self._seen[0]:
+            self._seen = image, self._state()
+        return self._seen[1]
+
+    def _state(self) -> State:
         return tuple(
             (
                 low(self._word(layout.global_word(index))),

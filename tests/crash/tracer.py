@@ -43,10 +43,11 @@ class Tracee:
         self.pid = os.fork()
         if not self.pid:
             _play(prepare)
+        self._gone = False
+        self._memory = os.open(f"/proc/{self.pid}/mem", os.O_RDWR | os.O_CLOEXEC)
         if self._wait() != READY:
             raise AssertionError(f"process {self.pid} did not get ready")
         _ptrace(_SET_OPTIONS, self.pid, 0, _OPTIONS)
-        self._memory = os.open(f"/proc/{self.pid}/mem", os.O_RDWR | os.O_CLOEXEC)
 
     def resume(self, request: int) -> int:
         """Let it run on, and return the signal that it is stopped by next. A signal that stopped it is dropped."""
@@ -78,16 +79,19 @@ class Tracee:
 
     def kill(self) -> None:
         """SIGKILL where it stands, and reap it: it does nothing more. Idempotent."""
-        if self._memory < 0:
-            return
+        if not self._gone:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self._bury()
+
+    def _bury(self) -> None:
+        self._gone = True
         os.close(self._memory)
-        self._memory = -1
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
 
     def _wait(self) -> int:
         _, status = os.waitpid(self.pid, 0)
         if not os.WIFSTOPPED(status):
+            self._bury()
             raise AssertionError(f"process {self.pid} ended by itself, {os.waitstatus_to_exitcode(status)}")
         return os.WSTOPSIG(status)
 

@@ -88,6 +88,8 @@ OPERATIONS: Final = HOT | SLOW
 
 def victim(settings: Settings, operation: Operation) -> Tracee:
     """About to begin: attached, unless it is to open."""
+    if settings.backend == "atomics":
+        require_atomics(settings.name)  # imported once, before the fork
     return opening(settings) if operation is SLOW["open"] else attached(settings, operation)
 
 
@@ -137,6 +139,5 @@ def _announce_accesses(settings: Settings) -> list[bool]:
         return AnnouncedWords(portable.words(mode, memory), announce)
 
     if settings.backend == portable.name:
-        require_atomics(settings.name)  # imported now
         backend._ATOMICS = replace(portable, words=announced)
     return announcing
