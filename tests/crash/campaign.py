@@ -12,8 +12,7 @@ from tests.crash.aftermath import WAYS, check_limit, check_recovery
 from tests.crash.points import Points
 from tests.crash.stage import Stage, State
 from tests.crash.tracer import Tracee
-
-Rival = Callable[[Stage], object]
+from tests.crash.victims import Rival
 
 
 @dataclass

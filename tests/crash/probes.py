@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Callable
 
 from hardcap import native
@@ -27,9 +28,13 @@ def stores() -> list[list[int]]:
 
 def writes(path: str) -> list[list[int]]:
     """A file that is written to, system call by system call."""
-    with open(path, "r+b", buffering=0) as file:
+    with open(path, "r+b") as file:
+        number = file.fileno()
         return _observe(
-            points.system_calls, lambda: file.write(bytes(SIZE)), lambda: file.seek(0, 2), lambda: file.truncate(0)
+            points.system_calls,
+            lambda: os.pwrite(number, bytes(SIZE), 0),
+            lambda: os.fstat(number).st_size,
+            lambda: os.truncate(number, 0),
         )
 
 

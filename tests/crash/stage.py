@@ -14,7 +14,7 @@ import hardcap
 from hardcap import layout
 from hardcap.config import Mode
 from hardcap.layout import high, low
-from hardcap.words import words_of
+from hardcap.words import require_atomics, words_of
 from tests.crash.actors import Actor, Units
 
 PORTION: Final = {"requests": 1, "tokens": 2}  # what is reserved or released at once
@@ -58,6 +58,8 @@ class Stage:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        if settings.backend == "atomics":
+            require_atomics(settings.name)  # imported once, before the forks
         self.holder = Actor(settings.open)
         self.held = settings.portion
         assert self.holder.ask("hold", self.held)

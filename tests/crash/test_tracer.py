@@ -13,7 +13,7 @@ pytestmark = needs_tracing
 
 def assert_stopped(before: list[int], after: list[int]) -> None:
     """It went step by step, and whoever was killed before one did not make it."""
-    assert len(before) > 3
+    assert len(before) >= 3
     assert before == after == sorted(before)
     assert set(before) == {0, SIZE}
 

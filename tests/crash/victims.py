@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import hardcap
 from hardcap import backend
-from hardcap.words import require_atomics
 from tests.crash.points import AnnouncedWords
 from tests.crash.stage import PORTIONS, Settings, Stage
 from tests.crash.tracer import ACCESS, Tracee
@@ -88,8 +87,6 @@ OPERATIONS: Final = HOT | SLOW
 
 def victim(settings: Settings, operation: Operation) -> Tracee:
     """About to begin: attached, unless it is to open."""
-    if settings.backend == "atomics":
-        require_atomics(settings.name)  # imported once, before the fork
     return opening(settings) if operation is SLOW["open"] else attached(settings, operation)
 
 
