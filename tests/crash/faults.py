@@ -26,7 +26,7 @@ class Fault:
         source = package / self.file
         source.write_text(self._broken(source.read_text()))
         if source.suffix == ".c":
-            builds.build(source, package / "native.abi3.so")
+            builds.build(source, package / "native.abi3.so", ["-O0"])
         return builds.importing(into)
 
     def _broken(self, text: str) -> str:
