@@ -83,13 +83,17 @@ class TwoDeaths(Scenario):
     def _run(self, stage: Stage, size: int | None, seed: int) -> Outcome:
         own = OneDeath(self.operation, OWN[self.backend], self.mode, self.resources, self.backend).campaign(stage)
         outcome = Outcome()
-        leaving = _leaving(own.survey())
-        for number in leaving if size is None else random.Random(seed).sample(leaving, min(size, len(leaving))):
+        for number in self._chosen(_leaving(own.survey()), size, seed):
             campaign = self._second(stage, own, number)
             campaign.run(chosen(campaign.survey(), size, seed + number))
             outcome += campaign.outcome
         outcome += own.outcome
         return outcome
+
+    def _chosen(self, leaving: list[int], size: int | None, seed: int) -> list[int]:
+        """All; or the first, at which nothing is pending yet, and others by chance."""
+        first, *others = leaving
+        return leaving if size is None else [first, *random.Random(seed).sample(others, min(size, len(others)))]
 
     def _second(self, stage: Stage, first: Campaign, number: int) -> Campaign:
         operation = OPERATIONS[self.operation]

@@ -16,4 +16,4 @@ pytestmark = needs_tracing
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_a_fault_is_found(kill: Kill, tmp_path: Path, fault: Fault) -> None:
     with pytest.raises(RemoteError, match=r"killed before point \d+: AssertionError"):
-        kill(fault.group, 2, env=fault.copy(tmp_path))
+        kill(fault.group, 3, env=fault.copy(tmp_path))
