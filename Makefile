@@ -10,6 +10,7 @@
 #   make differential  both backends, asked the same: likewise
 #   make mixed         both backends in one fleet, with kills: likewise
 #   make torture       20,000 kills in storms of workers; ARGS='--kills 2000' for fewer
+#   make crash         kill at every instruction, system call and access there is; ARGS='--size 9' at a sample of them
 #   make wheel         the distributions in dist/, and what must hold of them
 #   make clean         remove what was built, the virtual environments too
 
@@ -29,7 +30,7 @@ EXPECTED = $(shell $(VENV)/bin/python -m tests.support.builds)
 PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest -n auto
 LONG_PYTEST = TEST_SECONDS=$(SECONDS) TEST_SEED=$(SEED) $(PYTEST) --timeout=$$(( $(SECONDS) * 2 + 300 ))
 
-.PHONY: demo test check test-all test-repeat sanitize sanitize-quick fuzz differential mixed torture wheel clean
+.PHONY: demo test check test-all test-repeat sanitize sanitize-quick fuzz differential mixed torture crash wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -78,6 +79,9 @@ mixed: $(VENV)/dev.stamp
 
 torture: $(VENV)/dev.stamp
 	$(VENV)/bin/python -W error -m tests.torture $(ARGS)
+
+crash: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m tests.crash $(ARGS)
 
 wheel: $(VENV)/dev.stamp
 	rm -rf dist

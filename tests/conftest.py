@@ -31,6 +31,16 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests had to tell: properties recorded under the name ``told``."""
+    passed = terminalreporter.getreports("passed")
+    told = [value for report in passed for name, value in report.user_properties if name == "told"]
+    if told:
+        terminalreporter.section("what came of it")
+        for line in sorted(map(str, told)):
+            terminalreporter.line(line)
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """Fail a test that leaves a child, a thread, an open segment, or a file in the default directory."""

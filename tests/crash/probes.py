@@ -1,0 +1,56 @@
+"""The tracer looked at from inside a conductor: children that each do one thing, killed before every step of it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+
+from hardcap import native
+from tests.crash import points
+from tests.crash.points import Points
+from tests.crash.tracer import Tracee
+
+SIZE = 7
+
+
+def stores() -> list[list[int]]:
+    """A word that is stored to by the native core, step by step."""
+    memory = mmap.mmap(-1, mmap.PAGESIZE)
+    words = native.Words(memory)
+    return _observe(
+        lambda tracee: points.instructions(tracee, native.__file__),
+        lambda: words.store(0, SIZE),
+        lambda: words.load(0),
+        lambda: words.store(0, 0),
+    )
+
+
+def writes(path: str) -> list[list[int]]:
+    """A file that is written to, system call by system call."""
+    with open(path, "r+b") as file:
+        number = file.fileno()
+        return _observe(
+            points.system_calls,
+            lambda: os.pwrite(number, bytes(SIZE), 0),
+            lambda: os.fstat(number).st_size,
+            lambda: os.truncate(number, 0),
+        )
+
+
+def _observe(
+    steps: Points, action: Callable[[], object], look: Callable[[], int], undo: Callable[[], object]
+) -> list[list[int]]:
+    """What is seen before each step; and what after a death there."""
+    before, after = [], []
+    for number in range(1000):
+        undo()
+        tracee = Tracee(lambda: action)
+        reached = any(reached == number for reached, _ in enumerate(steps(tracee)))
+        if reached:
+            before.append(look())
+        tracee.kill()
+        if not reached:
+            break
+        after.append(look())
+    return [before, after]
