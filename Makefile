@@ -5,6 +5,7 @@
 #   make check         ruff, format, mypy --strict
 #   make test-all      the test suite on each of $(PYTHONS)
 #   make test-repeat   contract and process tests five times in a row
+#   make model         every interleaving of the product's own Python code: the full form, with its states counted
 #   make wheel         a wheel and an sdist in dist/, the wheel checked for the stable ABI
 #   make clean         remove what was built, the virtual environments too
 
@@ -21,7 +22,7 @@ export CC
 EXPECTED = $(shell command -v $(CC) > /dev/null && echo native || echo atomics)
 PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest -n auto
 
-.PHONY: demo test check test-all test-repeat wheel clean
+.PHONY: demo test check test-all test-repeat model wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -51,6 +52,9 @@ test-repeat: $(VENV)/dev.stamp
 	    echo "round $$round of 5"; \
 	    $(PYTEST) tests/contract tests/process $(ARGS) || exit 1; \
 	done
+
+model: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m tests.model $(ARGS)
 
 wheel: $(VENV)/dev.stamp
 	rm -rf dist
