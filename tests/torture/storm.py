@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final
 
 import hardcap
-from hardcap import segment
+from hardcap.viewing import viewing
 from tests.support import leaks
 from tests.torture.deaths import Deaths, Times
 from tests.torture.ledger import Change, Page, Pages, Stay, now
@@ -89,7 +89,7 @@ class Storm:
             stack.enter_context(watcher)
             for backend in self._plan.backends:  # loads what it needs, before the forks
                 hardcap.open(self._name, directory=self._directory, backend=backend).close()
-            words = stack.enter_context(segment.viewing(self._name, self._directory))
+            words = stack.enter_context(viewing(self._name, self._directory))
             self._deaths = Deaths(words)
             stack.callback(self._kill_all)
             began = now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import hardcap
-from hardcap import segment
+from hardcap.viewing import viewing
 from tests.conftest import Spawn
 from tests.support.oracle import assert_all_free
 from tests.support.processes import Child, eventually
@@ -26,7 +26,7 @@ def test_what_is_held_is_back_with_the_sweep(attached: Spawn, name: str, segment
     """One who holds nothing is not timed."""
     holder, idle = attached(limit=3), attached()
     holder.run("limiter.reserve(2)")
-    with hardcap.open(name, directory=segment_dir) as observer, segment.viewing(name, segment_dir) as words:
+    with hardcap.open(name, directory=segment_dir) as observer, viewing(name, segment_dir) as words:
         deaths = Deaths(words)
         kill(holder, deaths)
         kill(idle, deaths)
@@ -41,7 +41,7 @@ def test_what_is_held_is_back_with_the_sweep(attached: Spawn, name: str, segment
 def test_a_slot_with_a_new_owner_owes_nothing(attached: Spawn, name: str, segment_dir: Path) -> None:
     holder = attached(limit=3)
     holder.run("limiter.reserve(2)")
-    with hardcap.open(name, directory=segment_dir) as observer, segment.viewing(name, segment_dir) as words:
+    with hardcap.open(name, directory=segment_dir) as observer, viewing(name, segment_dir) as words:
         deaths = Deaths(words)
         slot = deaths.owners()[holder.pid]
         kill(holder, deaths)
@@ -61,7 +61,7 @@ def test_one_stopped_inside_an_operation_holds_up_the_cut_in_half(
     for child in (cut, stopped):
         child.run(CUT_IN_HALF)
     holder.run("limiter.reserve()")
-    with hardcap.open(name, directory=segment_dir) as observer, segment.viewing(name, segment_dir) as words:
+    with hardcap.open(name, directory=segment_dir) as observer, viewing(name, segment_dir) as words:
         deaths = Deaths(words)
         slot = deaths.owners()[stopped.pid]
         stopped.stop()
