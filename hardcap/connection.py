@@ -17,7 +17,7 @@ from hardcap.amounts import Wanted, wanted
 from hardcap.backend import Backend
 from hardcap.config import Config
 from hardcap.directory import Directory
-from hardcap.errors import CapExceeded, SegmentError, SegmentRetired
+from hardcap.errors import CapExceeded, SegmentError
 from hardcap.ownership import claim, move_out
 from hardcap.segment import Segment
 
@@ -145,18 +145,18 @@ class Connection:
 
     def check_in_use(self, segment: Segment) -> None:
         """Raise :class:`SegmentRetired` if nobody is to go on there."""
-        error = self.notice_end(segment)
-        if error is not None:
-            raise error
+        found = self.notice_end(segment)
+        if found:
+            raise segments.ended(self.path, found)
 
-    def notice_end(self, segment: Segment) -> SegmentRetired | None:
-        """The error for a segment that has come to its end, by force or by the loss of its name; logged once."""
-        error = segment.end()
-        if error is not None and self._ended is not segment:
+    def notice_end(self, segment: Segment) -> str:
+        """How the segment has come to its end, by force or by the loss of its name; logged once. Nothing if in use."""
+        found = segment.end()
+        if found and self._ended is not segment:
             self._ended = segment
             segment.retire_nameless()
-            log.warning("%s", error)
-        return error
+            log.warning("%s", segments.ended(self.path, found))
+        return found
 
     def exceeded(self, wanted: Wanted, index: int) -> CapExceeded:
         """The error for a reservation that resource ``index`` refused."""

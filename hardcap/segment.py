@@ -53,10 +53,9 @@ class Segment:
         """Whether the kernel still knows us as attached: somebody may have closed all descriptors."""
         return locks.is_ours(self.lock)
 
-    def end(self) -> SegmentRetired | None:
-        """Why nobody is to go on here, if so: it is retired, or its name leads to it no more."""
-        found = retired(self.words.load(layout.H_RETIRED)) or lost_name(self.path, self.lock)
-        return SegmentRetired(self.path, found, "a segment in use", "open the name again") if found else None
+    def end(self) -> str:
+        """Why nobody is to go on here, in words: it is retired, or its name leads elsewhere. Nothing while in use."""
+        return retired(self.words.load(layout.H_RETIRED)) or lost_name(self.path, self.lock)
 
     def retire_nameless(self) -> None:
         """Tell all others, if no name leads to this file: nobody can come any more, so those who are there go too.
@@ -116,6 +115,11 @@ class Segment:
             self._memory.close()
         except BufferError:  # a thread inside a snapshot still reads it
             never_collect(self._memory)
+
+
+def ended(path: str, found: str) -> SegmentRetired:
+    """The error for a segment that has come to its end."""
+    return SegmentRetired(path, found, "a segment in use", "open the name again")
 
 
 def closed(path: str) -> SegmentClosed:

@@ -32,7 +32,7 @@ from hardcap.directory import Directory
 from hardcap.errors import LayoutMismatch, SegmentError
 from hardcap.layout import MAX_LIMIT, WORD, high, low
 from hardcap.recovery import STEP
-from hardcap.segment import Segment
+from hardcap.segment import Segment, ended
 from hardcap.viewing import viewing, viewing_again
 
 LOOKS: Final = 5
@@ -93,7 +93,7 @@ def _compare(view: Segment, attached: Segment) -> list[Finding]:
 
 def _vet(view: Segment, place: Directory) -> list[Finding]:
     """Whether somebody who comes now would take the file for a segment of ours."""
-    if view.end() is not None:
+    if view.end() or not os.path.isdir(place.path):
         return []
     try:
         place.vet(view.path, os.fstat(view.lock), os.stat(place.path).st_uid)
@@ -104,7 +104,7 @@ def _vet(view: Segment, place: Directory) -> list[Finding]:
 
 def _check(view: Segment) -> list[Finding]:
     end = view.end()
-    return [*([_told("FILE", end)] if end else []), *_lasting(view)]
+    return [*([_told("FILE", ended(view.path, end))] if end else []), *_lasting(view)]
 
 
 def _lasting(view: Segment) -> list[Finding]:

@@ -122,8 +122,8 @@ def test_its_whole_directory_moved_away(limiter: hardcap.Limiter, segment_dir: P
         assert limiter.verify() == []
         segment_dir.mkdir(mode=0o700)
         refused(limiter)
-    finally:
         segment_dir.rmdir()
+    finally:
         elsewhere.rename(segment_dir)
 
 
