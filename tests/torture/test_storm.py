@@ -50,6 +50,7 @@ def test_the_ledger_sees_an_uncapped_storm(spawn: Spawn, name: str, segment_dir:
     assert storm(spawn(), name, segment_dir, Plan("uncapped", capped=False)).violations
 
 
+@pytest.mark.timeout(300)  # on a busy machine it may take all its rounds until one is killed at the right moment
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_broken_recovery_is_seen(spawn: Spawn, name: str, segment_dir: Path, fault: str) -> None:
     """Control: with one line of recovery broken, a storm finds too many in flight, or too few units left."""
