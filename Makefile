@@ -10,6 +10,8 @@
 #   make differential  both backends, asked the same: likewise
 #   make mixed         both backends in one fleet, with kills: likewise
 #   make wheel         the distributions in dist/, and what must hold of them
+#   make model         every interleaving of the product's own Python code: the full form, with its states counted
+#   make wheel         a wheel and an sdist in dist/, the wheel checked for the stable ABI
 #   make clean         remove what was built, the virtual environments too
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -28,7 +30,7 @@ EXPECTED = $(shell $(VENV)/bin/python -m tests.support.builds)
 PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest -n auto
 LONG_PYTEST = TEST_SECONDS=$(SECONDS) TEST_SEED=$(SEED) $(PYTEST) --timeout=$$(( $(SECONDS) * 2 + 300 ))
 
-.PHONY: demo test check test-all test-repeat sanitize sanitize-quick fuzz differential mixed wheel clean
+.PHONY: demo test check test-all test-repeat sanitize sanitize-quick fuzz differential mixed model wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -74,6 +76,8 @@ differential: $(VENV)/dev.stamp
 
 mixed: $(VENV)/dev.stamp
 	$(LONG_PYTEST) tests/native/test_mixed_fleet.py $(ARGS)
+model: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m tests.model $(ARGS)
 
 wheel: $(VENV)/dev.stamp
 	rm -rf dist
