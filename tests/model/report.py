@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tests.model import scenarios
+from tests.model import opening, scenarios
 from tests.model.product import Edit
 from tests.model.search import Model, Outcome, Schedule, Search, replay
 
@@ -15,8 +15,8 @@ class Scenario(Protocol):
     def model(self, edits: tuple[Edit, ...] = (), /) -> Model: ...
 
 
-ALL: dict[str, Scenario] = {**scenarios.ALL}
-QUICK: dict[str, Scenario] = {**scenarios.QUICK}
+ALL: dict[str, Scenario] = {**scenarios.ALL, **opening.OPENING}
+QUICK: dict[str, Scenario] = {**scenarios.QUICK, **opening.OPENING}
 
 
 def search(scenario: Scenario, edits: tuple[Edit, ...] = ()) -> tuple[Outcome, int]:

@@ -57,10 +57,7 @@ STRICT = {
         (owner(0, *rounds(ONE)), owner(1, *rounds(ONE)), owner(2, Reserve()), reaper()), 3, deaths=1
     ),
     "three owners, two deaths": Scenario(
-        (owner(0, *rounds(ONE)), owner(1, *rounds(ONE)), owner(2, *rounds(ONE)), reaper()),
-        3,
-        deaths=2,
-        reaper_deaths=1,
+        (owner(0, *rounds(ONE)), owner(1, Reserve()), owner(2, Reserve()), reaper()), 3, deaths=2
     ),
     "two reapers": Scenario(
         (owner(0, Reserve(TWO), Release()), reaper(), reaper("rival")), 1, deaths=1, reaper_deaths=1

@@ -65,7 +65,7 @@ class _Found(Exception):
 class Search:
     """One search. ``most`` states at most."""
 
-    def __init__(self, model: Model, most: int = 50_000_000) -> None:
+    def __init__(self, model: Model, most: int = 10_000_000) -> None:
         self._model = model
         self._most = most
         self._nodes: list[Node] = []

@@ -46,6 +46,10 @@ _SET_LIMIT_BACKWARDS = """            if self.shape.mode is Mode.strict:
             self.words.store(layout.limit_word(index), limit)
 """
 
+_CLOSE = """            self.sweeper.close()
+        locks.close(self.lock)
+"""
+
 VARIANTS = {
     "check, then add": _variant(
         "two owners",
@@ -176,5 +180,67 @@ VARIANTS = {
         "approximate, two",
         "4 in flight",
         ("approximate", "units + headroom <= limit", "headroom <= limit"),
+    ),
+    "opening without the directory's lock": _variant(
+        "opening, three at once",
+        "",
+        ("segment", "with directory.locked(create=True) as descriptor:", "with directory.opened() as descriptor:"),
+    ),
+    "published unattended": _variant(
+        "opening, three at once",
+        "O",
+        ("publishing", "        locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK)\n", ""),
+    ),
+    "named before it is written": _variant(
+        "opening, three at once",
+        "O3",
+        ("publishing", "        os.pwrite(file, image, 0)\n", ""),
+        (
+            "publishing",
+            "        _link(descriptor, file, temporary, name)\n",
+            "        _link(descriptor, file, temporary, name)\n        os.pwrite(file, image, 0)\n",
+        ),
+    ),
+    "joined unattended": _variant(
+        "opening, again and again",
+        "O",
+        ("segment", "if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):", "if False:"),
+    ),
+    "replaced under its users": _variant(
+        "opening, three at once",
+        "O",
+        ("segment", "if locks.take(lock, layout.ATTENDANCE_BYTE):", "if True:"),
+    ),
+    "the shape compared before it is known who attends": _variant(
+        "opening, in two modes",
+        "O4",
+        (
+            "segment",
+            "    image = read_ours(path, file)\n    lock = locks.reopen(file)\n",
+            "    image = read_ours(path, file)\n"
+            "    _compare(path, config, parse(path, image, file).shape)\n"
+            "    lock = locks.reopen(file)\n",
+        ),
+    ),
+    "unlinked before it is retired": _variant(
+        "unlinking by force",
+        "O2",
+        (
+            "segment",
+            "                _let_go(path, file, map_words, force=force)\n"
+            "                os.unlink(name, dir_fd=descriptor)\n",
+            "                os.unlink(name, dir_fd=descriptor)\n"
+            "                _let_go(path, file, map_words, force=force)\n",
+        ),
+    ),
+    "a lock left open": _variant(
+        "opening, three at once",
+        "O5",
+        ("segment", _CLOSE, _CLOSE.replace("        locks.close(self.lock)\n", "")),
+    ),
+    "debris left": _variant(
+        "opening, by a temporary name",
+        "",
+        ("publishing", "        os.unlink(_temporary(name), dir_fd=descriptor)\n", "        pass\n"),
     ),
 }
