@@ -69,7 +69,10 @@ class Files(NamedTuple):
 def call(files: Files, actor: int, request: Request, unnamed: bool) -> tuple[Answer, Files] | None:
     """The answer to a system call, and the directory after it; None: it waits."""
     kind, *rest = request
-    return _CALLS[kind](files, actor, *rest, **({"unnamed": unnamed} if kind == "open" else {}))
+    if kind == "open":
+        return _open(files, actor, rest[0], rest[1], unnamed)
+    effect: tuple[Answer, Files] | None = _CALLS[kind](files, actor, *rest)
+    return effect
 
 
 def _open(files: Files, actor: int, path: str, flags: int, unnamed: bool) -> tuple[Answer, Files]:
@@ -171,7 +174,6 @@ def word_of(content: bytes, word: int) -> int:
 
 
 _CALLS: dict[str, Any] = {
-    "open": _open,
     "close": _close,
     "status": _status,
     "read": _read,

@@ -12,6 +12,10 @@ from tests.model.search import Model, Outcome, Schedule, Search, replay
 class Scenario(Protocol):
     """Something to explore: on the product as it is, or with lines of it replaced."""
 
+    @property
+    def bound(self) -> int | None:
+        """What approximate mode may have in flight, and must reach."""
+
     def model(self, edits: tuple[Edit, ...] = (), /) -> Model: ...
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model.report import QUICK, Scenario, search, tell
+from tests.model.report import QUICK, search, tell
 
 
 @pytest.mark.parametrize("title", QUICK)
 def test_whoever_goes_on_or_dies_when(title: str) -> None:
     """B01: no unit is lost or given back twice, and all comes to an end, whoever dies before whichever access."""
-    scenario: Scenario = QUICK[title]
+    scenario = QUICK[title]
     outcome, peak = search(scenario)
     assert outcome.fault is None, tell(title, scenario, outcome)
     assert outcome.complete
     assert outcome.ends
-    assert peak == (getattr(scenario, "bound", None) or 0), "the bound of approximate mode is reached, and not passed"
+    assert peak == (scenario.bound or 0), "the bound of approximate mode is reached, and not passed"
