@@ -64,7 +64,7 @@ class Use:
 
     def act(self, stage: Stage, knows: Knows) -> Knows:
         if stage.segment is None:
-            return Knows()
+            return knows
         try:
             stage.segment.check_in_use()
         except SegmentRetired:
@@ -79,10 +79,11 @@ class Use:
 class Close:
     """Let go, if attached."""
 
-    def act(self, stage: Stage, _knows: Knows) -> Knows:
+    def act(self, stage: Stage, knows: Knows) -> Knows:
         segment, stage.segment = stage.segment, None
-        if segment is not None:
-            segment.close()
+        if segment is None:
+            return knows
+        segment.close()
         return Knows()
 
     def during(self, _knows: Knows) -> Knows:

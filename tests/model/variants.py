@@ -182,17 +182,17 @@ VARIANTS = {
         ("approximate", "units + headroom <= limit", "headroom <= limit"),
     ),
     "opening without the directory's lock": _variant(
-        "opening, three at once",
+        "opening, with two limits",
         "",
         ("segment", "with directory.locked(create=True) as descriptor:", "with directory.opened() as descriptor:"),
     ),
     "published unattended": _variant(
-        "opening, three at once",
+        "opening, again and again",
         "O",
         ("publishing", "        locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK)\n", ""),
     ),
     "named before it is written": _variant(
-        "opening, three at once",
+        "opening, again and again",
         "O3",
         ("publishing", "        os.pwrite(file, image, 0)\n", ""),
         (
@@ -207,7 +207,7 @@ VARIANTS = {
         ("segment", "if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):", "if False:"),
     ),
     "replaced under its users": _variant(
-        "opening, three at once",
+        "opening, again and again",
         "O",
         ("segment", "if locks.take(lock, layout.ATTENDANCE_BYTE):", "if True:"),
     ),
@@ -234,7 +234,7 @@ VARIANTS = {
         ),
     ),
     "a lock left open": _variant(
-        "opening, three at once",
+        "opening, again and again",
         "O5",
         ("segment", _CLOSE, _CLOSE.replace("        locks.close(self.lock)\n", "")),
     ),
