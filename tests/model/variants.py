@@ -174,12 +174,12 @@ VARIANTS = {
     "a scan of the slots of old": _variant(
         "approximate, a newcomer",
         "4 in flight",
-        ("approximate", "if words.cells[layout.H_HIGH_WATER] != self._high_water:", "if not self._high_water:"),
+        ("approximate", "if cells[layout.H_HIGH_WATER] != self._high_water:", "if not self._high_water:"),
     ),
     "a scan that leaves out what is asked for": _variant(
         "approximate, two",
         "4 in flight",
-        ("approximate", "units + headroom <= limit", "headroom <= limit"),
+        ("approximate", "self._limits[index]], units + headroom", "self._limits[index]], headroom"),
     ),
     "opening without the directory's lock": _variant(
         "opening, with two limits",
