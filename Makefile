@@ -11,7 +11,6 @@
 #   make mixed         both backends in one fleet, with kills: likewise
 #   make wheel         the distributions in dist/, and what must hold of them
 #   make model         every interleaving of the product's own Python code: the full form, with its states counted
-#   make wheel         a wheel and an sdist in dist/, the wheel checked for the stable ABI
 #   make clean         remove what was built, the virtual environments too
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
