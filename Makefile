@@ -11,8 +11,8 @@
 #   make mixed         both backends in one fleet, with kills: likewise
 #   make torture       20,000 kills in storms of workers; ARGS='--kills 2000' for fewer
 #   make crash         kill at every instruction, system call and access there is; ARGS='--size 9' at a sample of them
-#   make wheel         the distributions in dist/, and what must hold of them
 #   make model         every interleaving of the product's own Python code: the full form, with its states counted
+#   make wheel         the distributions in dist/, and what must hold of them
 #   make clean         remove what was built, the virtual environments too
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)

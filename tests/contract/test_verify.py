@@ -149,13 +149,13 @@ def test_a_count_that_never_stands_still_is_not_judged(
 
     class Moving(PlainWords):
         def column(self, first: int, count: int, step: int) -> Iterable[int]:
-            words[layout.global_word(0)] += layout.HIGH_ONE
+            memory[layout.global_word(0)] += layout.HIGH_ONE
             return super().column(first, count, step)
 
     monkeypatch.setattr("hardcap.viewing.PlainWords", Moving)
     monkeypatch.setattr(verification, "PATIENCE", 0.05)
-    with mapped(segment_dir / strict.name) as words:
-        words[layout.global_word(0)] += 1
+    with mapped(segment_dir / strict.name) as memory:
+        memory[layout.global_word(0)] += 1
         assert strict.verify() == []
         assert "resource 'requests' changed without a pause, its count was not verified" in caplog.text
         words[layout.global_word(0)] -= 1

@@ -169,6 +169,12 @@ def _add(files: Files, actor: int, file: int, word: int, delta: int) -> tuple[An
     return before, _store(files, actor, file, word, (before + delta) % 2**64)[1]
 
 
+def _swap(files: Files, actor: int, file: int, word: int, expected: int, desired: int) -> tuple[Answer, Files]:
+    if _load(files, actor, file, word)[0] != expected:
+        return False, files
+    return True, _store(files, actor, file, word, desired)[1]
+
+
 def word_of(content: bytes, word: int) -> int:
     return int.from_bytes(content[word * WORD : (word + 1) * WORD], "little")
 
@@ -186,6 +192,7 @@ _CALLS: dict[str, Any] = {
     "load": _load,
     "store": _store,
     "add": _add,
+    "swap": _swap,
 }
 
 
@@ -283,6 +290,9 @@ class FileWords:
 
     def fetch_add(self, index: int, delta: int, /) -> int:
         return self._run.ask("add", self.file, index, delta)  # type: ignore[no-any-return]
+
+    def compare_exchange(self, index: int, expected: int, desired: int, /) -> bool:
+        return self._run.ask("swap", self.file, index, expected, desired)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         pass

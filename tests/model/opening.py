@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from hardcap import layout
 from hardcap.config import Config, Mode
-from hardcap.errors import ModeMismatch, SegmentError, SegmentRetired
+from hardcap.errors import ModeMismatch, SegmentError
 from tests.model.actors import Actor, Answer, Node, Request, Run, Step
 from tests.model.files import PATH, Files, FileWords, Kernel, call, word_of
 from tests.model.product import Edit, Product
@@ -64,12 +64,11 @@ class Use:
 
     def act(self, stage: Stage, knows: Knows) -> Knows:
         if stage.segment is None:
-            return Knows()
-        try:
-            stage.segment.check_in_use()
-        except SegmentRetired:
-            return Close().act(stage, knows)
-        return knows
+            return knows
+        if not stage.segment.end():
+            return knows
+        stage.segment.retire_nameless()
+        return Close().act(stage, knows)
 
     def during(self, knows: Knows) -> Knows:
         return knows
@@ -79,10 +78,11 @@ class Use:
 class Close:
     """Let go, if attached."""
 
-    def act(self, stage: Stage, _knows: Knows) -> Knows:
+    def act(self, stage: Stage, knows: Knows) -> Knows:
         segment, stage.segment = stage.segment, None
-        if segment is not None:
-            segment.close()
+        if segment is None:
+            return knows
+        segment.close()
         return Knows()
 
     def during(self, _knows: Knows) -> Knows:

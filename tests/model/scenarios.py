@@ -103,7 +103,7 @@ STRICT = {
         (owner(0, *rounds(BOTH), resources=2), owner(1, *rounds(BOTH), resources=2), reaper(resources=2)),
         2,
         limits=(1, 3),
-        deaths=2,
+        deaths=1,
     ),
     "two resources, taken back": Scenario(
         (owner(0, *rounds(BOTH), resources=2), owner(1, *rounds(OTHER), resources=2), reaper(resources=2)),
@@ -159,6 +159,7 @@ APPROXIMATE = {
 ALL = STRICT | APPROXIMATE
 
 LARGE = {
+    "two owners, tried twice",
     "two owners, twice",
     "three owners, a death",
     "a limit, two owners, a death",

@@ -6,6 +6,8 @@ import pytest
 
 from tests.model.report import QUICK, search, tell
 
+pytestmark = pytest.mark.timeout(600)  # of pure computation, whatever else runs on the machine
+
 
 @pytest.mark.parametrize("title", QUICK)
 def test_whoever_goes_on_or_dies_when(title: str) -> None:

@@ -8,6 +8,8 @@ from tests.model.product import Edit, Product
 from tests.model.report import ALL, QUICK, play, read_schedule, search, tell, write_schedule
 from tests.model.variants import VARIANTS
 
+pytestmark = pytest.mark.timeout(600)  # of pure computation, whatever else runs on the machine
+
 
 @pytest.mark.parametrize("title", VARIANTS)
 def test_a_broken_line_is_seen(title: str) -> None:

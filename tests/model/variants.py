@@ -174,25 +174,25 @@ VARIANTS = {
     "a scan of the slots of old": _variant(
         "approximate, a newcomer",
         "4 in flight",
-        ("approximate", "if words.cells[layout.H_HIGH_WATER] != self._high_water:", "if not self._high_water:"),
+        ("approximate", "if cells[layout.H_HIGH_WATER] != self._high_water:", "if not self._high_water:"),
     ),
     "a scan that leaves out what is asked for": _variant(
         "approximate, two",
         "4 in flight",
-        ("approximate", "units + headroom <= limit", "headroom <= limit"),
+        ("approximate", "self._limits[index]], units + headroom", "self._limits[index]], headroom"),
     ),
     "opening without the directory's lock": _variant(
-        "opening, three at once",
+        "opening, with two limits",
         "",
         ("segment", "with directory.locked(create=True) as descriptor:", "with directory.opened() as descriptor:"),
     ),
     "published unattended": _variant(
-        "opening, three at once",
+        "opening, again and again",
         "O",
         ("publishing", "        locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK)\n", ""),
     ),
     "named before it is written": _variant(
-        "opening, three at once",
+        "opening, again and again",
         "O3",
         ("publishing", "        os.pwrite(file, image, 0)\n", ""),
         (
@@ -207,7 +207,7 @@ VARIANTS = {
         ("segment", "if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):", "if False:"),
     ),
     "replaced under its users": _variant(
-        "opening, three at once",
+        "opening, again and again",
         "O",
         ("segment", "if locks.take(lock, layout.ATTENDANCE_BYTE):", "if True:"),
     ),
@@ -234,7 +234,7 @@ VARIANTS = {
         ),
     ),
     "a lock left open": _variant(
-        "opening, three at once",
+        "opening, again and again",
         "O5",
         ("segment", _CLOSE, _CLOSE.replace("        locks.close(self.lock)\n", "")),
     ),
