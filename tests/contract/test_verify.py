@@ -158,7 +158,7 @@ def test_a_count_that_never_stands_still_is_not_judged(
         memory[layout.global_word(0)] += 1
         assert strict.verify() == []
         assert "resource 'requests' changed without a pause, its count was not verified" in caplog.text
-        words[layout.global_word(0)] -= 1
+        memory[layout.global_word(0)] -= 1
 
 
 # --- looking again ---------------------------------------------------------------------------------------------------
