@@ -107,6 +107,9 @@ class Queue:
         self._waiters: list[Waiter] = []
         self._thread: threading.Thread | None = None
 
+    def __len__(self) -> int:
+        return len(self._waiters)
+
     def makes_wait(self, waiter: Waiter) -> bool:
         """Whether somebody who has not left goes before it."""
         with self._lock:
