@@ -15,7 +15,7 @@ import hardcap
 from tests.contract.conftest import Open
 from tests.support.oracle import assert_all_free
 from tests.support.processes import DEADLINE
-from tests.support.waiters import LONG, in_line, line
+from tests.support.waiters import LONG, in_line, line, until_in_line
 
 SHORT = 0.02  # seconds
 Task = asyncio.Task[hardcap.Permit]
@@ -182,6 +182,7 @@ def test_two_event_loops_and_a_thread_in_one_line(opened: Open) -> None:
     with line(limiter) as waiting:
         for loop in loops:
             loop.start()
+        until_in_line(limiter, 2)
         thread = waiting.join()
         held.release()
         thread.result(DEADLINE).release()

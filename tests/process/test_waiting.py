@@ -11,7 +11,7 @@ from tests.conftest import Spawn
 from tests.support.backends import BACKENDS
 from tests.support.processes import Child, eventually
 
-every_kind = pytest.mark.parametrize(("mode", "backend"), itertools.product(("strict", "approximate"), BACKENDS))
+every_kind = pytest.mark.parametrize(("mode", "backend"), list(itertools.product(("strict", "approximate"), BACKENDS)))
 NO_FUTEX = "import hardcap.bell\nhardcap.bell._futex = None"
 WAIT = "permit = limiter.admit(timeout=None)\npermit.amounts"
 IN_LINE = "from hardcap.waiting import queue_of\nlen(queue_of(limiter._connection))"
