@@ -61,11 +61,11 @@ class Limiter:
     async def admit_async(
         self, amount: int = ONE, /, *, timeout: float | None = 0.0, headroom: int = 0, **amounts: int
     ) -> Permit:
-        """Like :meth:`admit`, for asyncio: the event loop goes on while this task waits, and while a fork is noticed.
+        """Like :meth:`admit`, for asyncio: this task waits, and its event loop goes on.
 
-        A task that is cancelled at any instant holds nothing; the permit may be released anywhere.
+        A task that is cancelled, at whatever instant, holds nothing. The permit may be released by any task or thread.
         """
-        if not self._connection.attached:
+        if not self._connection.attached:  # in a forked child it may have to wait for the directory's lock
             await asyncio.to_thread(self._connection.live)
         waiter = Waiter(self._connection, self._ask, amount, timeout, headroom, amounts)
         return waiter.try_at_once() or await waiting.suspend(waiter)

@@ -321,6 +321,7 @@ def test_one_thread_serves_them_all_and_goes(limiter: hardcap.Limiter) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # threads are the point
 def test_a_forked_child_has_no_waiters_and_can_wait(opened: Open) -> None:
     limiter = opened(limit=1)
     held = limiter.admit()
