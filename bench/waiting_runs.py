@@ -142,7 +142,7 @@ def _release(limiter: hardcap.Limiter, other: Connection, number: int) -> int:
 def _wait(other: Connection, subject: Hardcap, way: str, sleep: str, plan: Plan) -> None:
     """The other process."""
     if sleep == "polling":
-        bell._futex = None  # type: ignore[misc]
+        bell._futex = None
     with subject.open(NAME, limit=1) as limiter:
         for _ in range(plan.rounds):
             other.recv()
