@@ -24,7 +24,7 @@ from hardcap import layout
 from hardcap.words import Words
 
 SLEEP: Final = 0.05  # seconds, at most
-POLL: Final = 0.005  # seconds, where there is no futex
+POLL: Final = 0.008  # seconds, where there is no futex
 
 _NUMBERS: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}  # of the system call
 _WAIT: Final = 0

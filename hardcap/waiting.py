@@ -50,6 +50,7 @@ class Waiter:
         self.permit: Permit | None = None
         self.error: BaseException | None = None
         self._resources = frozenset(index for index, _ in self.wanted)
+        self.kind = (self.headroom, self._resources)
         self._refused = self.wanted[0][0]
         self._ask = ask
 
@@ -169,13 +170,17 @@ class Queue:
             waiters = self._waiters.copy()
         served = False
         refused: list[Waiter] = []
+        stuck: set[tuple[int, frozenset[int]]] = set()  # kinds, so that a crowd of one kind costs next to nothing
         for waiter in waiters:
-            if any(earlier.goes_before(waiter) for earlier in refused):
+            if waiter.kind in stuck:
                 continue
-            if self._grant(waiter):
+            if any(earlier.goes_before(waiter) for earlier in refused):
+                stuck.add(waiter.kind)
+            elif self._grant(waiter):
                 served = True
             else:
                 refused.append(waiter)
+                stuck.add(waiter.kind)
         return served
 
     def _grant(self, waiter: Waiter) -> bool:
