@@ -34,6 +34,16 @@ def asks(call: str, which: int, given: Arguments) -> Operation:
     return f"limiter {which}: {call}({given})", ask
 
 
+def adjusts(rng: Random, which: int, resources: tuple[str, ...]) -> Operation:
+    given = wild(rng, resources) if rng.random() < 0.2 else sensible(rng, resources, "adjust")
+
+    def adjust(side: Side) -> object:
+        permit = side.permits[which]
+        return permit.adjust(*given.args, **given.kwargs), permit.amounts
+
+    return f"permit {which}: adjust({given})", adjust
+
+
 def looks(which: int, at: str) -> Operation:
     return f"limiter {which}: {at}", lambda side: getattr(side.limiters[which], at)
 
@@ -83,7 +93,10 @@ def operation(rng: Random, twins: Twins, resources: tuple[str, ...]) -> Operatio
         call = rng.choice(("reserve", "reserve", "release", "admit"))
         return asks(call, which, wild(rng, resources) if rng.random() < 0.15 else sensible(rng, resources, call))
     if kind < 0.80:
-        return settles_permit(rng, rng.randrange(twins.permits)) if twins.permits else looks(which, "held")
+        if not twins.permits:
+            return looks(which, "held")
+        permit = rng.randrange(twins.permits)
+        return adjusts(rng, permit, resources) if rng.random() < 0.3 else settles_permit(rng, permit)
     if kind < 0.86:
         return sets_limit(rng, which, resources)
     if kind < 0.90:

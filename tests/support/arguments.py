@@ -38,6 +38,7 @@ class Arguments(NamedTuple):
 
 NUMBERS: Final = (0, -1, 2**31 - 1, 2**31, 2**32, 2**32 + 1, 2**63 - 1, 2**63, 2**64, 2**64 + 1, -(2**63), 10**30)
 FLOATS: Final = (0.0, 1.0, math.nan, math.inf)
+NO_TIME: Final = (0, 0.0, -0.0, -1, -1e-9, math.nan, math.inf, True, "1", (), object())  # whoever waited would hang
 OTHERS: Final[tuple[object, ...]] = (True, False, None, "1", b"1", (), (1,), (1, 2), [1], {}, Two.two, object(), int)
 
 
@@ -49,7 +50,7 @@ def sensible(rng: Random, resources: tuple[str, ...], call: str) -> Arguments:
         args = (rng.randint(1, 3),) if rng.random() < 0.5 else ()
         names = resources[1:] if args else resources
         kwargs = {name: rng.randint(0, 3) for name in rng.sample(names, rng.randint(0, len(names)))}
-    if call != "release" and rng.random() < 0.2:
+    if call in ("reserve", "admit") and rng.random() < 0.2:
         kwargs["headroom"] = rng.randint(0, 3)
     return Arguments(args, kwargs)
 
@@ -60,7 +61,8 @@ def wild(rng: Random, resources: tuple[str, ...]) -> Arguments:
     names = [*resources, *KEYWORDS, "amount", "limit", "Requests", "", "self", "ä", "x" * 300]
     chosen = rng.sample(names, rng.randint(0, 5))
     args = tuple(rng.choice(values) for _ in range(rng.choice((0, 0, 0, 1, 1, 2))))
-    return Arguments(args, {_key(rng, name): rng.choice(values) for name in chosen})
+    kwargs = {name: rng.choice(NO_TIME if name == "timeout" else values) for name in chosen}
+    return Arguments(args, {_key(rng, name): value for name, value in kwargs.items()})
 
 
 def _key(rng: Random, name: str) -> str:

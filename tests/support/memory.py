@@ -59,6 +59,9 @@ class ListWords:
     def column(self, first: int, count: int, step: int, /) -> _Column:
         return _Column(self, range(first, first + count * step, step))
 
+    def address(self, index: int, /) -> int:
+        return 0  # nowhere, for the kernel
+
     __getitem__ = load
     __setitem__ = store
 

@@ -23,17 +23,19 @@ NOISE: Final = 512 * 1024  # bytes that may come and go by themselves
 
 
 class Subject:
-    """A limiter of two resources, one that is full, and one that is closed."""
+    """A limiter of two resources, one that is full, one that is full and admits, and one that is closed."""
 
     def __init__(self, directory: str, mode: str) -> None:
         self._settings = {"directory": directory, "mode": mode, "backend": "native"}
         self.limiter = self.open("some", 9)
         self.full = self.open("full", 0)
+        self.dry = self.open("dry", 0, enforce=False)
         self.closed = self.open("closed", 9)
         self.closed.close()
 
-    def open(self, name: str, limit: int) -> hardcap.Limiter:
-        return hardcap.open(name, limits={"requests": limit, "tokens": limit}, **self._settings)  # type: ignore[arg-type]
+    def open(self, name: str, limit: int, **more: object) -> hardcap.Limiter:
+        limits = {"requests": limit, "tokens": limit}
+        return hardcap.open(name, limits=limits, **self._settings, **more)  # type: ignore[arg-type]
 
     def watched(self) -> dict[str, object]:
         """Objects to which a call may add a reference too many."""
@@ -78,6 +80,26 @@ def permit_looked_at(subject: Subject) -> None:
     permit.amounts, permit.released, repr(permit), permit._admission, permit._wanted
     permit.release()
     permit.release()
+
+
+def permit_adjusted(subject: Subject) -> None:
+    with subject.limiter.admit(2, tokens=2) as permit:
+        permit.adjust(3, tokens=0)
+        permit.adjust(tokens=7)
+        permit.adjust(2**31 - 1)
+    permit.adjust(1)
+
+
+def waited_in_vain(subject: Subject) -> None:
+    with contextlib.suppress(hardcap.CapExceeded):
+        subject.full.admit(timeout=1e-9)
+
+
+def forced(subject: Subject) -> None:
+    with contextlib.suppress(hardcap.CapExceeded):
+        subject.dry.admit(1, tokens=1).release()
+    subject.dry.reserve()
+    subject.dry.release()
 
 
 def permit_forgotten(subject: Subject) -> None:
@@ -146,6 +168,9 @@ OPERATIONS: Final[dict[str, tuple[Callable[[Subject], None], int]]] = {
     "pair_read_by_python": (pair_read_by_python, SOME),
     "block": (block, MANY // 4),
     "permit_looked_at": (permit_looked_at, SOME),
+    "permit_adjusted": (permit_adjusted, SOME),
+    "waited_in_vain": (waited_in_vain, FEW),
+    "forced": (forced, SOME),
     "permit_forgotten": (permit_forgotten, SOME),
     "permit_dropped_by_an_error": (permit_dropped_by_an_error, SOME),
     "refused": (refused, SOME),

@@ -38,6 +38,7 @@ WHERE = {
     "H_SWEPT_AT": 768,
     "R_GLOBAL": 0,
     "R_LIMIT": 128,
+    "R_BELL": 136,
     "S_STATE": 0,
     "S_WORDS": 8,
     "S_PID": 64,

@@ -105,7 +105,7 @@ def the_lock_is_asked_for_not_taken(patch: pytest.MonkeyPatch) -> None:
 def reserve_announces_nothing(patch: pytest.MonkeyPatch) -> None:
     def reserve(self: Strict, wanted: Wanted, headroom: int) -> int:
         for index, units in wanted:
-            word = self._look(index, units + headroom)
+            word = self._look(index, units + headroom, True)
             assert word is not None
             assert self._swap(index, word, units)
             self._words.fetch_add(self._own[index], units)
