@@ -162,17 +162,22 @@ def on_alarm(handle: Callable[[], object], due: Callable[[FrameType | None], boo
     """Run a signal handler as soon as it is due, from so many seconds on."""
 
     def handler(_signal: int, frame: FrameType | None) -> None:
+        if over:
+            return
         if due(frame):
             handle()
         else:
             signal.setitimer(signal.ITIMER_REAL, 0.001)
 
+    over: list[bool] = []
     before = signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, after)
     try:
         yield
     finally:
+        over.append(True)
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [])  # one that came already is handled now
         signal.signal(signal.SIGALRM, before)
 
 
