@@ -32,6 +32,11 @@ Layers, lowest first; a module imports only from those above it in this table:
     portable     both in Python
     natively     both in C
     opening      from a configuration to a limiter
+    refusal      what a request that is not let in is told
+    source       where a middleware's limiter comes from
+    gate         what the middlewares of all servers share
+    asgi_messages  which messages end a response, and which refuse
+    asgi_waiting   a request that waits, while its client may leave
     asgi         the middleware for ASGI servers
 """
 
