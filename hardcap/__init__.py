@@ -32,6 +32,7 @@ Layers, lowest first; a module imports only from those above it in this table:
     portable     both in Python
     natively     both in C
     opening      from a configuration to a limiter
+    source       where a middleware gets its limiter from
     asgi         the middleware for ASGI servers
 """
 

@@ -6,42 +6,29 @@ response or the application has ended, whichever is first. Everything else passe
 
 from __future__ import annotations
 
-import asyncio
-import copy
 import dataclasses
-import functools
 import json
-import logging
 import math
-import os
-import threading
-import time
-import weakref
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, Final
 
 from hardcap.config import Config, MiddlewareSettings
-from hardcap.errors import CapExceeded, ConfigError, SegmentClosed, SegmentError
+from hardcap.errors import CapExceeded, ConfigError
 from hardcap.limiter import Limiter
-from hardcap.opening import check, open_limiter
 from hardcap.permit import Permit
+from hardcap.source import Amount, Source
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Amount = int | Mapping[str, int]
 
 __all__ = ["HardcapMiddleware"]
 
-_RETRY_SECONDS: Final = 1.0
 _BODIES: Final = frozenset({"http.response.body", "http.response.pathsend", "http.response.zerocopysend"})
 _RELEASE_ON: Final = ("response", "app")
 _DEFAULTS: Final = MiddlewareSettings()
-
-log = logging.getLogger("hardcap")
 
 
 class _Unset:
@@ -92,7 +79,7 @@ class HardcapMiddleware:
         from_env = limiter is None and config is None
         settings = _settings(from_env, exempt=exempt, status=status, retry_after=retry_after, timeout=timeout)
         self._app = app
-        self._source = _Source(limiter, Config.from_env() if from_env else config)
+        self._source = Source(limiter, Config.from_env() if from_env else config)
         self._amount = amount
         exempt = {path.rstrip("/") for path in settings.exempt}
         self._exempt = exempt | {f"{path}/" for path in exempt}
@@ -187,114 +174,3 @@ class _Refusal:
         await send({"type": "http.response.start", "status": self._status, "headers": list(self._headers)})
         body = b"" if scope["method"] == "HEAD" else self._body
         await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-class _Source:
-    """Where the limiter comes from: given, or opened when it is first needed, and again when its segment is gone.
-
-    Opening may wait seconds for the directory's lock, so it has a thread of its own. There is one attempt at a time in
-    a process, whatever the number of event loops, and all who need the limiter wait for it. A failure stands for a
-    second: neither tried nor logged again.
-    """
-
-    def __init__(self, limiter: Limiter | None, config: Config | None) -> None:
-        self._limiter = self._given = limiter
-        self._open = functools.partial(open_limiter, config) if config else functools.partial(copy.copy, limiter)
-        self._trouble = ""
-        self._quiet_until = -math.inf
-        self.forget_attempt()
-        _sources.add(self)
-        if config is not None:  # this loads the backend: in the thread, a fork amid it would leave the child half of it
-            check(config)
-
-    def forget_attempt(self) -> None:
-        """In a forked child: whoever held the lock, or was attaching, is not there, and the limiter is the parent's."""
-        self._lock = threading.Lock()
-        self._attempt: Future[None] | None = None
-
-    def forget_parent(self) -> None:
-        """In a forked child: attach anew, in the thread, since the inherited limiter would do it on the event loop."""
-        self.forget_attempt()
-        self._limiter = None
-
-    def admit(self, amount: Amount) -> Permit | None:
-        """A permit; None if there is no limiter to ask. Raises ``CapExceeded`` if it says no."""
-        limiter = self._limiter
-        if limiter is None:
-            return None
-        try:
-            if isinstance(amount, Mapping):  # our own keywords written out: among the resources they are an error
-                return limiter.admit(timeout=0.0, headroom=0, **amount)
-            return limiter.admit(amount)
-        except (SegmentError, OSError) as error:
-            self._give_up(limiter, error)
-            return None
-
-    async def admit_attached(self, amount: Amount) -> Permit | None:
-        """Like ``admit``, once the attempt under way is over; one begins if there is no limiter and it is due."""
-        attempt = self._attempt_under_way()
-        if attempt is not None:
-            await asyncio.wrap_future(attempt)
-        permit = self.admit(amount)
-        if permit is None:
-            self._report()
-        return permit
-
-    def _give_up(self, limiter: Limiter, error: Exception) -> None:
-        """Leave a limiter that fails to the permits it gave. One that its owner has closed is not opened again."""
-        with self._lock:
-            self._trouble = _text(error)
-            closed_by_owner = limiter is self._given and isinstance(error, SegmentClosed)
-            if self._limiter is limiter and not closed_by_owner:
-                self._limiter = None
-
-    def _attempt_under_way(self) -> Future[None] | None:
-        with self._lock:
-            if self._attempt is None and self._limiter is None and time.monotonic() >= self._quiet_until:
-                self._attempt = self._begin()
-            return self._attempt
-
-    def _begin(self) -> Future[None] | None:
-        attempt: Future[None] = Future()
-        attempt.set_running_or_notify_cancel()  # so that one who is cancelled leaves it to the others
-        try:
-            threading.Thread(target=self._attach, args=(attempt,), name="hardcap-attach").start()
-        except RuntimeError as error:  # no more threads to be had
-            self._trouble = _text(error)
-            return None
-        return attempt
-
-    def _attach(self, attempt: Future[None]) -> None:
-        limiter = None
-        try:
-            limiter = self._open()
-        except Exception as error:  # whatever it is: without a limiter nobody is let in
-            self._trouble = _text(error)
-        with self._lock:
-            self._limiter = limiter
-            self._attempt = None
-        attempt.set_result(None)
-
-    def _report(self) -> None:
-        with self._lock:
-            now = time.monotonic()
-            if now < self._quiet_until:
-                return
-            self._quiet_until = now + _RETRY_SECONDS
-        log.error("requests are answered 503, because they cannot be counted: %s", self._trouble)
-
-
-def _text(error: Exception) -> str:
-    """What to log of an error: text, since the error itself would keep the frames it came through."""
-    return f"{type(error).__name__}: {error}"
-
-
-_sources: weakref.WeakSet[_Source] = weakref.WeakSet()
-
-
-def _forget_parent() -> None:
-    for source in _sources:
-        source.forget_parent()
-
-
-os.register_at_fork(after_in_child=_forget_parent)

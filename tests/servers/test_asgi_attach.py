@@ -36,7 +36,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(config.name)
         return open_limiter(config)
 
-    monkeypatch.setattr("hardcap.asgi.open_limiter", counted)
+    monkeypatch.setattr("hardcap.source.open_limiter", counted)
     return names
 
 
