@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from typing import Final
 
 from hardcap.config import Config
+from hardcap.directory import Directory
 from hardcap.errors import SegmentClosed, SegmentError
 from hardcap.limiter import Limiter
 from hardcap.opening import check, open_limiter
@@ -41,6 +42,7 @@ class Source:
 
     def __init__(self, limiter: Limiter | None, config: Config | None) -> None:
         self._limiter = self._given = limiter
+        self.path = _path(limiter, config)
         self._open = functools.partial(open_limiter, config) if config else functools.partial(copy.copy, limiter)
         self._trouble = ""
         self._quiet_until = -math.inf
@@ -59,15 +61,15 @@ class Source:
         self.forget_attempt()
         self._limiter = None
 
-    def admit(self, amount: Amount) -> Permit | None:
-        """A permit; None if there is no limiter to ask. Raises ``CapExceeded`` if it says no."""
+    def admit(self, amount: Amount, timeout: float = 0.0) -> Permit | None:
+        """A permit; None if there is no limiter to ask. ``CapExceeded`` if it says no for ``timeout`` seconds."""
         limiter = self._limiter
         if limiter is None:
             return None
         try:
             if isinstance(amount, Mapping):  # our own keywords written out: among the resources they are an error
-                return limiter.admit(timeout=0.0, headroom=0, **amount)
-            return limiter.admit(amount)
+                return limiter.admit(timeout=timeout, headroom=0, **amount)
+            return limiter.admit(amount, timeout=timeout)
         except (SegmentError, OSError) as error:
             self._give_up(limiter, error)
             return None
@@ -78,6 +80,20 @@ class Source:
         if attempt is not None:
             await asyncio.wrap_future(attempt)
         permit = self.admit(amount)
+        if permit is None:
+            self._report()
+        return permit
+
+    def admit_blocking(self, amount: Amount, timeout: float) -> Permit | None:
+        """Both in one, for a thread that may block."""
+        until = time.monotonic() + timeout
+        permit = self.admit(amount, timeout)
+        if permit is not None:
+            return permit
+        attempt = self._attempt_under_way()
+        if attempt is not None:
+            attempt.result()
+        permit = self.admit(amount, max(0.0, until - time.monotonic()))
         if permit is None:
             self._report()
         return permit
@@ -124,6 +140,14 @@ class Source:
                 return
             self._quiet_until = now + _RETRY_SECONDS
         log.error("requests are answered 503, because they cannot be counted: %s", self._trouble)
+
+
+def _path(limiter: Limiter | None, config: Config | None) -> str:
+    """The segment's: what tells whether two middlewares count in the same one."""
+    if limiter is not None:
+        return limiter._connection.path
+    assert config is not None  # one of the two is given
+    return Directory(config.directory).file(config.name)
 
 
 def _text(error: Exception) -> str:
