@@ -32,12 +32,13 @@ Layers, lowest first; a module imports only from those above it in this table:
     portable     both in Python
     natively     both in C
     opening      from a configuration to a limiter
-    refusal      what a request that is not let in is told
-    source       where a middleware's limiter comes from
-    gate         what the middlewares of all servers share
-    asgi_messages  which messages end a response, and which refuse
-    asgi_waiting   a request that waits, while its client may leave
+    source       where a middleware gets its limiter from
+    arguments    what both middlewares take, checked
+    refusal      what both answer to a request that is not let in
+    messages     which of ASGI's end a response, and which refuse
+    patience     an ASGI request that waits, while its client may leave
     asgi         the middleware for ASGI servers
+    wsgi         the middleware for WSGI servers
 """
 
 from __future__ import annotations

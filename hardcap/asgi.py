@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
-from hardcap.asgi_messages import App, Receive, Scope, Send, refuse, releasing
-from hardcap.asgi_waiting import Inbox, unless_left
+from hardcap import arguments
 from hardcap.config import Config
 from hardcap.errors import CapExceeded, ConfigError
-from hardcap.gate import EXEMPT, MAX_WAITING, RETRY_AFTER, STATUS, TIMEOUT, Gate
 from hardcap.limiter import Limiter
+from hardcap.messages import App, Receive, Scope, Send, refuse, releasing
+from hardcap.patience import Inbox, unless_left
 from hardcap.permit import Permit
-from hardcap.refusal import Refusal
+from hardcap.refusal import Refusal, refusals
 from hardcap.settings import RetryAfter
 from hardcap.source import Amount
 
@@ -57,39 +57,42 @@ class HardcapMiddleware:
         *,
         config: Config | None = None,
         amount: Callable[[Scope], Amount] | None = None,
-        exempt: Collection[str] = EXEMPT,
-        status: int = STATUS,
-        retry_after: RetryAfter = RETRY_AFTER,
-        timeout: float = TIMEOUT,
-        max_waiting: int = MAX_WAITING,
+        exempt: Collection[str] = arguments.EXEMPT,
+        status: int = arguments.STATUS,
+        retry_after: RetryAfter = arguments.RETRY_AFTER,
+        timeout: float = arguments.TIMEOUT,
+        max_waiting: int = arguments.MAX_WAITING,
         release_on: str = "response",
         websockets: bool = False,
     ) -> None:
         if release_on not in _RELEASE_ON:
             raise ConfigError("release_on", release_on, " or ".join(map(repr, _RELEASE_ON)))
-        refusing = {"exempt": exempt, "status": status, "retry_after": retry_after}
-        self._gate = Gate(limiter, config, amount, timeout=timeout, max_waiting=max_waiting, **refusing)
+        given = {"exempt": exempt, "status": status, "retry_after": retry_after}
+        given |= {"timeout": timeout, "max_waiting": max_waiting}
+        settings, self._source = arguments.settle(limiter, config, given)
         self._app = app
+        self._amount = amount
+        self._exempt = arguments.ExemptPaths(settings.exempt)
+        self._timeout, self._max_waiting = settings.timeout, settings.max_waiting
         self._until_response = release_on == "response"
         self._kinds = {"http", "websocket"} if websockets else {"http"}
-        self._timeout = self._gate.settings.timeout
-        self._max_waiting = self._gate.settings.max_waiting
+        self._full, self._unavailable = refusals(settings)
         self._waiting: set[Inbox] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._counts(scope):
             await self._app(scope, receive, send)
             return
-        units = self._gate.units(scope)
+        units = arguments.units(self._amount, scope)
         if self._timeout and len(self._waiting) < self._max_waiting:
             await self._wait(units, scope, receive, send)
         else:
             await self._run(await self._admit(units), scope, receive, send)
 
     def _counts(self, scope: Scope) -> bool:
-        if scope["type"] not in self._kinds or self._gate.exempts(_path(scope)):
+        if scope["type"] not in self._kinds or _path(scope) in self._exempt:
             return False
-        outer: Permit | None = scope.get(_COUNTED, {}).get(self._gate.path)
+        outer: Permit | None = scope.get(_COUNTED, {}).get(self._source.path)
         return outer is None or outer.released
 
     async def _wait(self, units: Amount, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,25 +109,17 @@ class HardcapMiddleware:
             inbox.close()
 
     async def _admit(self, units: Amount, timeout: float = 0.0) -> Permit | Refusal:
-        source = self._gate.source
         try:
-            permit = await source.admit_async(units, timeout)
-            if permit is None:
-                await source.attach_async()
-                permit = await source.admit_async(units, timeout)
+            return await self._source.admit_async(units, timeout) or self._unavailable
         except CapExceeded:
-            return self._gate.full
-        if permit is None:
-            source.report()
-            return self._gate.unavailable
-        return permit
+            return self._full
 
     async def _run(self, outcome: Permit | Refusal, scope: Scope, receive: Receive, send: Send) -> None:
         if isinstance(outcome, Refusal):
             await refuse(outcome, scope, receive, send)
             return
         with outcome as permit:
-            scope[_COUNTED] = {**scope.get(_COUNTED, {}), self._gate.path: permit}
+            scope[_COUNTED] = {**scope.get(_COUNTED, {}), self._source.path: permit}
             await self._app(scope, receive, releasing(permit, send) if self._until_response else send)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+from hardcap.config import MiddlewareSettings
 from hardcap.errors import ConfigError
 from hardcap.settings import RETRY_AFTER, RetryAfter, check_seconds
 
@@ -45,3 +46,10 @@ def whole_seconds(retry_after: RetryAfter) -> int:
         return math.ceil(check_seconds("retry_after", retry_after()))
     except ConfigError:
         return math.ceil(RETRY_AFTER)
+
+
+def refusals(settings: MiddlewareSettings) -> tuple[Refusal, Refusal]:
+    """Those of a full cap, and of one that cannot be asked."""
+    full = Refusal(settings.status, settings.retry_after, "overloaded", "too many requests in flight")
+    unavailable = Refusal(503, settings.retry_after, "unavailable", "admission control is unavailable")
+    return full, unavailable

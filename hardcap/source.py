@@ -1,8 +1,6 @@
 """Where a middleware's limiter comes from: given, or opened when first needed, and again when its segment is gone.
 
-Opening may wait seconds for the directory's lock, so it has a thread of its own. There is one attempt at a time in a
-process, whatever the number of event loops, and all who need the limiter wait for it. A failure stands for a second:
-neither tried nor logged again.
+Nothing ever runs uncapped: without a limiter there is no permit, the reason is logged, and it is tried again later.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from concurrent.futures import Future
 from typing import Final
 
 from hardcap.config import Config
+from hardcap.directory import Directory
 from hardcap.errors import SegmentClosed, SegmentError
 from hardcap.limiter import Limiter
 from hardcap.opening import check, open_limiter
@@ -34,19 +33,23 @@ log = logging.getLogger("hardcap")
 
 
 class Source:
-    """Asks the limiter there is; what admits returns ``None`` if there is none. Then whoever asked refuses."""
+    """The limiter of one middleware in this process, and the attempts to get one.
 
-    def __init__(self, given: Limiter | Config) -> None:
-        self._limiter = self._given = given if isinstance(given, Limiter) else None
-        if isinstance(given, Config):
-            check(given)  # this loads the backend: in the thread, a fork amid it would leave the child half of it
-            self._open = functools.partial(open_limiter, given)
-        else:
-            self._open = functools.partial(copy.copy, given)
+    Opening may wait seconds for the directory's lock, so it has a thread of its own. There is one attempt at a time in
+    a process, whatever the number of event loops, and all who need the limiter wait for it. A failure stands for a
+    second: neither tried nor logged again.
+    """
+
+    def __init__(self, limiter: Limiter | None, config: Config | None) -> None:
+        self._limiter = self._given = limiter
+        self.path = _path(limiter, config)
+        self._open = functools.partial(open_limiter, config) if config else functools.partial(copy.copy, limiter)
         self._trouble = ""
         self._quiet_until = -math.inf
         self.forget_attempt()
         _sources.add(self)
+        if config is not None:  # this loads the backend: in the thread, a fork amid it would leave the child half of it
+            check(config)
 
     def forget_attempt(self) -> None:
         """In a forked child: whoever held the lock, or was attaching, is not there, and the limiter is the parent's."""
@@ -58,10 +61,29 @@ class Source:
         self.forget_attempt()
         self._limiter = None
 
-    # --- asking ------------------------------------------------------------------------------------------------------
-
     def admit(self, amount: Amount, timeout: float = 0.0) -> Permit | None:
-        """A permit; blocks up to ``timeout`` seconds. Raises ``CapExceeded`` if the limiter says no."""
+        """A permit; blocks up to ``timeout`` seconds. None if there is no limiter, ``CapExceeded`` if it says no."""
+        until = time.monotonic() + timeout
+        permit = self._ask(amount, timeout)
+        if permit is None and (attempt := self._attempt_under_way()) is not None:
+            attempt.result()
+            permit = self._ask(amount, max(0.0, until - time.monotonic()))
+        if permit is None:
+            self._report()
+        return permit
+
+    async def admit_async(self, amount: Amount, timeout: float = 0.0) -> Permit | None:
+        """Like ``admit``, and the event loop goes on."""
+        until = time.monotonic() + timeout
+        permit = await self._ask_async(amount, timeout)
+        if permit is None and (attempt := self._attempt_under_way()) is not None:
+            await asyncio.wrap_future(attempt)
+            permit = await self._ask_async(amount, max(0.0, until - time.monotonic()))
+        if permit is None:
+            self._report()
+        return permit
+
+    def _ask(self, amount: Amount, timeout: float) -> Permit | None:
         limiter = self._limiter
         if limiter is None:
             return None
@@ -74,13 +96,10 @@ class Source:
             self._give_up(limiter, error)
             return None
 
-    async def admit_async(self, amount: Amount, timeout: float) -> Permit | None:
-        """Like ``admit``, without blocking the loop."""
-        if timeout == 0:
-            return self.admit(amount)
+    async def _ask_async(self, amount: Amount, timeout: float) -> Permit | None:
         limiter = self._limiter
-        if limiter is None:
-            return None
+        if timeout == 0 or limiter is None:
+            return self._ask(amount, 0.0)
         try:
             if isinstance(amount, int):
                 return await limiter.admit_async(amount, timeout=timeout)
@@ -88,27 +107,6 @@ class Source:
         except (SegmentError, OSError) as error:
             self._give_up(limiter, error)
             return None
-
-    # --- attaching ---------------------------------------------------------------------------------------------------
-
-    def attach(self) -> None:
-        """Blocks until the attempt under way is over; one begins if there is no limiter and it is due."""
-        if (attempt := self._attempt_under_way()) is not None:
-            attempt.result()
-
-    async def attach_async(self) -> None:
-        """Like ``attach``, without blocking the loop."""
-        if (attempt := self._attempt_under_way()) is not None:
-            await asyncio.wrap_future(attempt)
-
-    def report(self) -> None:
-        """Log why requests are refused though nobody knows how many there are, at most once a second."""
-        with self._lock:
-            now = time.monotonic()
-            if now < self._quiet_until:
-                return
-            self._quiet_until = now + _RETRY_SECONDS
-        log.error("requests are answered 503, because they cannot be counted: %s", self._trouble)
 
     def _give_up(self, limiter: Limiter, error: Exception) -> None:
         """Leave a limiter that fails to the permits it gave. One that its owner has closed is not opened again."""
@@ -144,6 +142,23 @@ class Source:
             self._limiter = limiter
             self._attempt = None
         attempt.set_result(None)
+
+    def _report(self) -> None:
+        """There is no permit, and nobody knows how many there are."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._quiet_until:
+                return
+            self._quiet_until = now + _RETRY_SECONDS
+        log.error("requests are answered 503, because they cannot be counted: %s", self._trouble)
+
+
+def _path(limiter: Limiter | None, config: Config | None) -> str:
+    """The segment's: what tells whether two middlewares count in the same one."""
+    if limiter is not None:
+        return limiter._connection.path
+    assert config is not None  # one of the two is given
+    return Directory(config.directory).file(config.name)
 
 
 def _text(error: Exception) -> str:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from hardcap.asgi_messages import DISCONNECTS, Message, Receive
+from hardcap.messages import DISCONNECTS, Message, Receive
 from hardcap.permit import Permit
 from hardcap.refusal import Refusal
 
