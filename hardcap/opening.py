@@ -14,8 +14,6 @@ from hardcap.portable import PortableLimiter
 
 def check(config: Config) -> Backend:
     """The backend for a configuration, loaded; an error if this machine or this version cannot do what it asks for."""
-    if config.enforce is False:
-        raise NotImplementedError("enforce=False is not there yet: leave it out")
     backend = choose(config.backend, Directory(config.directory).file(config.name))
     if backend.name == "native":
         _native_opener()
