@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench.server import keep_port
 from tests.support.processes import DEADLINE, ROOT, eventually
 
-_LISTENING = re.compile(r"(?:Uvicorn running on|Listening at:) (http://127\.0\.0\.1:\d+)")
+_LISTENING = re.compile(r"(?:[Rr]unning on|Listening at:) (http://127\.0\.0\.1:\d+)")
 _UVICORN = ["--host", "127.0.0.1", "--port", "0", "--loop", "uvloop", "--http", "httptools", "--no-access-log"]
 _GUNICORN = ["--bind", "127.0.0.1:0", "--worker-tmp-dir", "/dev/shm", "--no-control-socket"]
 
@@ -118,3 +119,22 @@ def gunicorn(
     """Workers of the class ``sync``, unless the options say otherwise."""
     hooks = ["--config", "python:tests.support.gunicorn_hooks", "--workers", str(workers)]
     return _started(["gunicorn", app, *_GUNICORN, *hooks, *options], witness, workers, env)
+
+
+def hypercorn(
+    app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
+) -> contextlib.AbstractContextManager[Server]:
+    command = ["hypercorn", app, "--bind", "127.0.0.1:0", "--workers", str(workers), *options]
+    return _started(command, witness, workers, env)
+
+
+@contextlib.contextmanager
+def granian(
+    app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
+) -> Iterator[Server]:
+    """It logs the port that it was given, so it is given one that is free."""
+    with keep_port(0) as keeper:
+        fixed = ["--interface", "asgi", "--host", "127.0.0.1", "--port", str(keeper.getsockname()[1])]
+        command = ["granian", app, *fixed, "--workers", str(workers), *options]
+        with _started(command, witness, workers, env) as server:
+            yield server
