@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hardcap.asgi import HardcapMiddleware
+from tests.support.hanging import sleep
 
 WITNESS = Path(os.environ["WITNESS"])
 _numbers = itertools.count()
@@ -51,6 +52,8 @@ async def plain(scope: Any, receive: Any, send: Any) -> None:
         await lifespan(receive, send)
     elif scope["path"] == "/hold":
         await hold(send, receive)
+    elif scope["path"].startswith("/sleep/"):
+        sleep(scope["path"].removeprefix("/sleep/"))
     elif scope["path"] == "/fail":
         raise LookupError("the application's own")
     else:

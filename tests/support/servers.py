@@ -54,6 +54,11 @@ class Server:
     def wait_until_started(self) -> None:
         eventually(lambda: len(self.files("startup")) == self.workers, "every worker has started")
 
+    def wait_for_more(self, before: set[int], count: int) -> set[int]:
+        """Until there are ``count`` workers that were not there before: these."""
+        eventually(lambda: len(self.started - before) >= count, f"{count} more workers have started")
+        return self.started - before
+
     def files(self, prefix: str) -> list[str]:
         """The files of this prefix in the witness's directory."""
         return [name for name in os.listdir(self.witness) if name.startswith(prefix)]
