@@ -13,6 +13,7 @@ Layers, lowest first; a module imports only from those above it in this table:
     config       Config: arguments, environment, TOML
     amounts      what a caller asks for
     words        64-bit words: the seam, and the only import of atomics
+    bell         the word by which a release wakes those who wait
     locks        kernel locks, and the descriptors that carry them
     directory    the directory of segments, its lock, and what stands under a name
     header       the shape of a segment, as its header tells it
@@ -28,6 +29,7 @@ Layers, lowest first; a module imports only from those above it in this table:
     backend      which words, and which core on them
     connection   attached, closed, or inherited by a fork; refusals
     permit       what one reservation took
+    waiting      who waits for room, and the thread that serves them
     limiter      Limiter: what users hold
     portable     both in Python
     natively     both in C
@@ -35,6 +37,8 @@ Layers, lowest first; a module imports only from those above it in this table:
     source       where a middleware gets its limiter from
     arguments    what both middlewares take, checked
     refusal      what both answer to a request that is not let in
+    messages     which of ASGI's end a response, and which refuse
+    patience     an ASGI request that waits, while its client may leave
     asgi         the middleware for ASGI servers
     wsgi         the middleware for WSGI servers
 """

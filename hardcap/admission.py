@@ -53,9 +53,24 @@ class Admission:
         """Give back. :class:`ReleaseError` if this slot holds less: then nothing is given back."""
         raise NotImplementedError
 
+    def take(self, wanted: Wanted, *, enforced: bool) -> int:
+        """Like ``reserve``, but no call to be counted; not ``enforced``, only what would overflow a word is refused."""
+        raise NotImplementedError
+
+    def put_back(self, wanted: Wanted) -> None:
+        """Like ``release``, but no call to be counted."""
+        raise NotImplementedError
+
+    def force(self, wanted: Wanted) -> int:
+        """Like ``reserve``, whatever the limits: only what would overflow a word is refused."""
+        refused = self.take(wanted, enforced=False)
+        if refused == ADMITTED:
+            self._count(self._admitted)
+        return refused
+
     def refuse(self, index: int) -> None:
         """Count one call refused by that resource."""
-        raise NotImplementedError
+        self._count(self._refused[index])
 
     def held(self, index: int) -> int:
         """Units of that resource that this slot holds. For visitors."""
@@ -67,6 +82,17 @@ class Admission:
 
     def let_go(self) -> None:
         """Drop whatever keeps the segment mapped, when nobody is inside."""
+
+    @property
+    def lock(self) -> threading.RLock:
+        """This process's, for steps on what belongs to this slot."""
+        return self._lock
+
+    def check_held(self, wanted: Wanted) -> None:
+        """:class:`ReleaseError` if this slot holds less."""
+        for index, units in wanted:
+            if self.held(index) < units:
+                raise self._too_much(index, units)
 
     def holding(self) -> Wanted:
         """All that this slot holds."""
@@ -115,6 +141,10 @@ class Admission:
         """In a forked child: the slot is the parent's. No lock is waited for: its holder may not be there."""
         self.closed = True
         self._lock = threading.RLock()
+
+    def _count(self, word: int) -> None:
+        """Add one call to a total of ours, unless closed."""
+        raise NotImplementedError
 
     def _show_oldest(self) -> None:
         """Look again after each store: a signal handler may have changed what is oldest meanwhile."""

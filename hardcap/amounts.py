@@ -21,6 +21,14 @@ SINGLE: Final[Wanted] = ((0, 1),)
 
 def wanted(names: tuple[str, ...], amount: int, amounts: dict[str, int]) -> Wanted:
     """The amounts asked for. A positional one is of the first resource; by name, those not named are 0."""
+    found = tuple((index, units) for index, units in given(names, amount, amounts) if units)
+    if not found:
+        raise ValueError(f"amounts are {amounts}, allowed: at least one from 1 to {MAX_AMOUNT}")
+    return found
+
+
+def given(names: tuple[str, ...], amount: int, amounts: dict[str, int]) -> Wanted:
+    """The amounts that a call names, 0 too; one unit where it names none."""
     if not amounts:
         return ((0, check_integer("amount", amount, 1, MAX_AMOUNT)),)
     if amount is not ONE:
@@ -29,10 +37,7 @@ def wanted(names: tuple[str, ...], amount: int, amounts: dict[str, int]) -> Want
             raise ValueError(f"{names[0]} is given by position and by name, allowed: one of them")
         amounts = {names[0]: amount, **amounts}
     checked = {index_of(names, name): check_integer(name, units, 0, MAX_AMOUNT) for name, units in amounts.items()}
-    found = tuple((index, units) for index, units in checked.items() if units)
-    if not found:
-        raise ValueError(f"amounts are {amounts}, allowed: at least one from 1 to {MAX_AMOUNT}")
-    return found
+    return tuple(checked.items())
 
 
 def index_of(names: tuple[str, ...], name: str) -> int:
@@ -47,11 +52,25 @@ def check_headroom(headroom: int) -> int:
     return check_integer("headroom", headroom, 0, MAX_AMOUNT)
 
 
-def check_timeout(timeout: float | None) -> None:
-    """Seconds from 0, or None. Only 0 is there yet."""
+def check_timeout(timeout: float | None) -> float | None:
+    """Seconds from 0, or None: for ever."""
     if timeout is not None:
         number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
         if not number or not 0 <= timeout < math.inf:
             raise ValueError(f"timeout is {timeout!r}, allowed: seconds from 0, or None")
-    if timeout != 0:
-        raise NotImplementedError("waiting is not there yet: use timeout=0 and ask again")
+    return timeout
+
+
+def merged(before: Wanted, changes: Wanted) -> Wanted:
+    """Amounts with some of them replaced. Raises ``ValueError`` if nothing would be left."""
+    found = {**dict(before), **dict(changes)}
+    if not any(found.values()):
+        raise ValueError("nothing would be held, allowed: at least one amount from 1, or release")
+    return tuple((index, units) for index, units in found.items() if units)
+
+
+def difference(more: Wanted, less: Wanted) -> Wanted:
+    """What is in the one beyond the other."""
+    other = dict(less)
+    beyond = ((index, units - other.get(index, 0)) for index, units in more)
+    return tuple((index, units) for index, units in beyond if units > 0)

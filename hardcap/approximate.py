@@ -16,11 +16,12 @@ reservation is refused: a second one between scan and write would break the boun
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from dataclasses import dataclass
 from typing import cast
 
-from hardcap import layout
+from hardcap import bell, layout
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted
 from hardcap.layout import LOW, MAX_LIMIT, SLOT_BYTES, U64, WORD
@@ -45,23 +46,11 @@ class Approximate(Admission):
                 return wanted[0][0]
             self._depth = 1
             try:
-                cells = self._plain.cells
-                if cells[layout.H_HIGH_WATER] != self._high_water:
-                    self._see_new_slots()
-                # [A1] scan: what this process wrote before is visible by now: the lock's release saw to that.
-                #   pairs: [A1] in approximate, in every other process that writes and scans
-                #   else:  two miss what the other has taken, again and again, and the bound is passed.
-                for index, units in wanted:
-                    limit, room = cells[self._limits[index]], units + headroom
-                    if not sum(self._columns[index]) + room <= limit <= MAX_LIMIT:
-                        return index
-                    if cells[self._own[index]] > LOW - room:  # damage: it is not in the sum
-                        return index
-                cells = self._plain.cells  # again: a handler may have forked, and the slot is the parent's then
-                for index, units in wanted:
-                    cells[self._own[index]] += units  # [A1] write: before this process's next scan
-                cells[self._admitted] = cells[self._admitted] + 1 & U64
-                return ADMITTED
+                refused = self._take(wanted, headroom, True)
+                if refused == ADMITTED:
+                    cells = self._plain.cells
+                    cells[self._admitted] = cells[self._admitted] + 1 & U64
+                return refused
             finally:
                 self._depth = 0
                 if self._queued or self._last_out:
@@ -88,13 +77,31 @@ class Approximate(Admission):
                 self._depth = 0
                 if self._queued or self._last_out:
                     self._leave()
+        # [W1] release: the units are gone from the slot before the bell is read: the lock's release saw to that.
+        #   pairs: [W1] in waiting, where the bell is set before it is asked once more
+        #   else:  a waiter is refused a unit that is free, and nobody wakes it: for one bounded sleep.
+        self._ring()
 
-    def refuse(self, index: int) -> None:
+    def take(self, wanted: Wanted, *, enforced: bool) -> int:
         with self._lock:
-            if not self.closed:
-                self._queued.append(_Change(self._refused[index], 1))
-                if not self._depth:
+            if self._depth or self.closed:
+                self._check_open()
+                return wanted[0][0]
+            self._depth = 1
+            try:
+                return self._take(wanted, 0, enforced)
+            finally:
+                self._depth = 0
+                if self._queued or self._last_out:
                     self._leave()
+
+    def put_back(self, wanted: Wanted) -> None:
+        with self._lock:
+            self._check_open()
+            self._queue_units(wanted)
+            if not self._depth:
+                self._leave()
+        self._ring()
 
     def held(self, index: int) -> int:
         with self._lock:
@@ -112,6 +119,36 @@ class Approximate(Admission):
     def let_go(self) -> None:
         self._columns = []
 
+    def _take(self, wanted: Wanted, headroom: int, enforced: bool) -> int:
+        cells = self._plain.cells
+        if cells[layout.H_HIGH_WATER] != self._high_water:
+            self._see_new_slots()
+        # [A1] scan: what this process wrote before is visible by now: the lock's release saw to that.
+        #   pairs: [A1] in approximate, in every other process that writes and scans
+        #   else:  two miss what the other has taken, again and again, and the bound is passed.
+        for index, units in wanted:
+            limit, room = cells[self._limits[index]], units + headroom
+            if enforced and not sum(self._columns[index]) + room <= limit <= MAX_LIMIT:
+                return index
+            if cells[self._own[index]] > LOW - room:  # damage: it is not in the sum
+                return index
+        cells = self._plain.cells  # again: a handler may have forked, and the slot is the parent's then
+        for index, units in wanted:
+            cells[self._own[index]] += units  # [A1] write: before this process's next scan
+        return ADMITTED
+
+    def _count(self, word: int) -> None:
+        with self._lock:
+            if not self.closed:
+                self._queued.append(_Change(word, 1))
+                if not self._depth:
+                    self._leave()
+
+    def _ring(self) -> None:
+        """Unless closed meanwhile: then whoever clears up rings."""
+        with contextlib.suppress(ValueError):
+            bell.ring(self._words)
+
     def _see_new_slots(self) -> None:
         count, step = self.segment.high_water(), SLOT_BYTES // WORD
         firsts = [layout.slot_word(0, index) for index in range(len(self._own))]
@@ -119,11 +156,14 @@ class Approximate(Admission):
         self._high_water = count
 
     def _queue_release(self, wanted: Wanted) -> None:
+        self._queue_units(wanted)
+        self._queued.append(_Change(self._released, 1))
+
+    def _queue_units(self, wanted: Wanted) -> None:
         for index, units in wanted:
             if self.held(index) < units:
                 raise self._too_much(index, units)
         self._queued.extend([_Change(self._own[index], -units) for index, units in wanted])
-        self._queued.append(_Change(self._released, 1))
 
     def _check_queued(self, released: Wanted) -> None:
         """Undo a release whose units somebody who came in its middle has released already."""
@@ -150,6 +190,7 @@ class Approximate(Admission):
                     self._queued.popleft()
             finally:
                 self._depth = 0
+            bell.ring(self._words)
 
 
 @dataclass(slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from hardcap import settings
 from hardcap.config import Config, MiddlewareSettings
 from hardcap.errors import ConfigError
 from hardcap.limiter import Limiter
@@ -28,8 +29,9 @@ class _Paths(_Unset, tuple[str, ...]): ...
 _DEFAULTS: Final = MiddlewareSettings()
 EXEMPT: Final = _Paths(_DEFAULTS.exempt)
 STATUS: Final = _Int(_DEFAULTS.status)
-RETRY_AFTER: Final = _Float(_DEFAULTS.retry_after)
+RETRY_AFTER: Final = _Float(settings.RETRY_AFTER)
 TIMEOUT: Final = _Float(_DEFAULTS.timeout)
+MAX_WAITING: Final = _Int(_DEFAULTS.max_waiting)
 
 
 def settle(
@@ -39,12 +41,8 @@ def settle(
     _check(limiter, config)
     from_env = limiter is None and config is None
     base = MiddlewareSettings.from_env() if from_env else _DEFAULTS
-    settings = dataclasses.replace(
-        base, **{key: value for key, value in given.items() if not isinstance(value, _Unset)}
-    )
-    if settings.timeout != 0:
-        raise NotImplementedError(f"timeout is {settings.timeout!r}, waiting for admission is not there yet: use 0")
-    return settings, Source(limiter, Config.from_env() if from_env else config)
+    arguments = {key: value for key, value in given.items() if not isinstance(value, _Unset)}
+    return dataclasses.replace(base, **arguments), Source(limiter, Config.from_env() if from_env else config)
 
 
 def _check(limiter: object, config: object) -> None:
@@ -56,10 +54,16 @@ def _check(limiter: object, config: object) -> None:
         raise ConfigError("config", config, "a limiter or a config, not both")
 
 
-def exempt_paths(settings: MiddlewareSettings) -> frozenset[str]:
-    """Each path with a trailing slash and without."""
-    paths = {path.rstrip("/") for path in settings.exempt}
-    return frozenset(paths | {f"{path}/" for path in paths})
+class ExemptPaths:
+    """Exact paths, each with a trailing slash and without, and all below one that ends in ``/*``."""
+
+    def __init__(self, paths: Collection[str]) -> None:
+        exact = {path.rstrip("/") for path in paths if not path.endswith("/*")}
+        self._exact = exact | {f"{path}/" for path in exact}
+        self._below = tuple(path.removesuffix("*") for path in paths if path.endswith("/*"))
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._exact or path.startswith(self._below)
 
 
 def units(amount: Callable[[Any], Amount] | None, request: Any) -> Amount:

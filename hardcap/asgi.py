@@ -1,32 +1,29 @@
 """Admission for ASGI applications: one request, one reservation, given back once.
 
 An http request is counted before the application is called, and until the server has taken the last message of its
-response or the application has ended, whichever is first. Everything else passes through uncounted.
+response or the application has ended, whichever is first. WebSockets are too, if asked; nothing else is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from typing import Final
 
 from hardcap import arguments
 from hardcap.config import Config
 from hardcap.errors import CapExceeded, ConfigError
 from hardcap.limiter import Limiter
+from hardcap.messages import App, Receive, Scope, Send, refuse, releasing
+from hardcap.patience import Inbox, unless_left
 from hardcap.permit import Permit
 from hardcap.refusal import Refusal, refusals
+from hardcap.settings import RetryAfter
 from hardcap.source import Amount
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 __all__ = ["HardcapMiddleware"]
 
-_BODIES: Final = frozenset({"http.response.body", "http.response.pathsend", "http.response.zerocopysend"})
 _RELEASE_ON: Final = ("response", "app")
+_COUNTED: Final = "hardcap.counted"  # in a scope: the permit that it holds of each segment
 
 
 class HardcapMiddleware:
@@ -38,13 +35,19 @@ class HardcapMiddleware:
 
     ``limiter`` is used as it is, and stays the caller's to close; or ``config`` says what to open. With either, the
     environment is not read; without, the arguments go before it. When the segment is retired (``unlink --force``), the
-    middleware opens a new one of that name, with the same configuration, and goes on with that.
+    middleware opens a new one of that name, with the same configuration, and goes on with that. Of several middlewares
+    of one segment around each other, the outermost counts.
 
     ``amount`` is called with the scope, and returns the units of the first resource or a mapping of resource to
     units; 1 without it. What it raises goes to the server, and nothing is counted.
-    ``exempt`` are paths, below ``root_path``, that are neither counted nor refused; a trailing slash is tolerated.
-    ``status`` and ``retry_after`` (seconds, rounded up in the header, 0 allowed) are those of a refusal.
+    ``exempt`` are paths, below ``root_path``, that are neither counted nor refused: exact ones (a trailing slash is
+    tolerated), and ``/static/*`` for all that begin with ``/static/``.
+    ``status`` and ``retry_after`` are those of a refusal: seconds, rounded up in the header, 0 allowed, or a callable
+    without arguments that returns them.
+    ``timeout`` is how long a request may wait for admission, in seconds; one whose client leaves meanwhile leaves too.
+    At most ``max_waiting`` requests wait at once in each process: one more is refused at once.
     ``release_on="app"`` holds the units until the application has returned, background tasks included.
+    ``websockets=True`` counts WebSockets too, until they are closed or the application has returned.
     """
 
     def __init__(
@@ -56,66 +59,71 @@ class HardcapMiddleware:
         amount: Callable[[Scope], Amount] | None = None,
         exempt: Collection[str] = arguments.EXEMPT,
         status: int = arguments.STATUS,
-        retry_after: float = arguments.RETRY_AFTER,
+        retry_after: RetryAfter = arguments.RETRY_AFTER,
         timeout: float = arguments.TIMEOUT,
+        max_waiting: int = arguments.MAX_WAITING,
         release_on: str = "response",
+        websockets: bool = False,
     ) -> None:
         if release_on not in _RELEASE_ON:
             raise ConfigError("release_on", release_on, " or ".join(map(repr, _RELEASE_ON)))
-        given = {"exempt": exempt, "status": status, "retry_after": retry_after, "timeout": timeout}
+        given = {"exempt": exempt, "status": status, "retry_after": retry_after}
+        given |= {"timeout": timeout, "max_waiting": max_waiting}
         settings, self._source = arguments.settle(limiter, config, given)
         self._app = app
         self._amount = amount
-        self._exempt = arguments.exempt_paths(settings)
+        self._exempt = arguments.ExemptPaths(settings.exempt)
+        self._timeout, self._max_waiting = settings.timeout, settings.max_waiting
         self._until_response = release_on == "response"
+        self._kinds = {"http", "websocket"} if websockets else {"http"}
         self._full, self._unavailable = refusals(settings)
+        self._waiting: set[Inbox] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _path(scope) in self._exempt:
+        if not self._counts(scope):
             await self._app(scope, receive, send)
             return
-        amount = arguments.units(self._amount, scope)
-        permit, answer = None, self._unavailable
+        units = arguments.units(self._amount, scope)
+        if self._timeout and len(self._waiting) < self._max_waiting:
+            await self._wait(units, scope, receive, send)
+        else:
+            await self._run(await self._admit(units), scope, receive, send)
+
+    def _counts(self, scope: Scope) -> bool:
+        if scope["type"] not in self._kinds or _path(scope) in self._exempt:
+            return False
+        outer: Permit | None = scope.get(_COUNTED, {}).get(self._source.path)
+        return outer is None or outer.released
+
+    async def _wait(self, units: Amount, scope: Scope, receive: Receive, send: Send) -> None:
+        inbox = Inbox(receive)
         try:
-            permit = self._source.admit(amount) or await self._source.admit_attached(amount)
+            self._waiting.add(inbox)
+            try:
+                outcome = await unless_left(self._admit(units, self._timeout), inbox)
+            finally:
+                self._waiting.discard(inbox)
+            if outcome is not None:
+                await self._run(outcome, scope, inbox.receive, send)
+        finally:
+            inbox.close()
+
+    async def _admit(self, units: Amount, timeout: float = 0.0) -> Permit | Refusal:
+        try:
+            return await self._source.admit_async(units, timeout) or self._unavailable
         except CapExceeded:
-            answer = self._full
-        if permit is None:
-            await _refuse(answer, scope, send)
+            return self._full
+
+    async def _run(self, outcome: Permit | Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+        if isinstance(outcome, Refusal):
+            await refuse(outcome, scope, receive, send)
             return
-        with permit:
-            await self._app(scope, receive, _releasing(permit, send) if self._until_response else send)
+        with outcome as permit:
+            scope[_COUNTED] = {**scope.get(_COUNTED, {}), self._source.path: permit}
+            await self._app(scope, receive, releasing(permit, send) if self._until_response else send)
 
 
 def _path(scope: Scope) -> str:
     """The path below ``root_path``: servers and mounts of the newer kind leave the prefix in ``path``."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "").rstrip("/"))
-
-
-def _releasing(permit: Permit, send: Send) -> Send:
-    """``send`` that gives the permit back once the server has taken the last message of the response."""
-    trailers = False
-
-    async def send_and_release(message: Message) -> None:
-        nonlocal trailers
-        kind = message["type"]
-        if kind in _BODIES:
-            last = not trailers and not message.get("more_body", False)
-        elif kind == "http.response.trailers":
-            last = not message.get("more_trailers", False)
-        else:
-            last = False
-            trailers = trailers or bool(message.get("trailers", False))
-        await send(message)
-        if last:
-            permit.release()
-
-    return send_and_release
-
-
-async def _refuse(refusal: Refusal, scope: Scope, send: Send) -> None:
-    """Answer without reading the request."""
-    headers = [(name.encode(), value.encode()) for name, value in refusal.headers]  # its own: some add to it in place
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": refusal.body(scope["method"]), "more_body": False})

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from hardcap import layout, locks, recovery, snapshot
+from hardcap import bell, layout, locks, recovery, snapshot
 from hardcap import segment as segments
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted, wanted
@@ -40,6 +40,7 @@ class _Attachment:
         if self.segment.is_locked():  # else the slot may be somebody else's by now
             self.admission.give_back_all()
             move_out(self.segment, self.slot)
+            bell.ring(self.segment.words)
         self.admission.let_go()
         self.segment.close()
 
@@ -77,6 +78,7 @@ class Connection:
         self.place = Directory(config.directory)
         self.config = dataclasses.replace(config, directory=self.place.path)  # wherever this process or a child moves
         self.path = self.place.file(config.name)
+        self.enforced = config.enforce is not False
         self.closed = False
         self._opening = threading.RLock()
         self.attaching = False
@@ -84,6 +86,11 @@ class Connection:
         self.admission: Admission | _Absent = _Absent(self)
         self.live()
         _connections.add(self)
+
+    @property
+    def attached(self) -> bool:
+        """Whether ``live`` has nothing to do; else it may wait for the directory's lock."""
+        return isinstance(self.admission, Admission) and not self.admission.inherited
 
     def live(self) -> Admission:
         """The admission in use. Attaches first after a fork; raises :class:`SegmentClosed` after close."""
@@ -122,15 +129,35 @@ class Connection:
         """After a refusal: sweep for dead owners if it is due, and ask once more if something came back."""
         if self.attaching:
             return refused
+        if self.look_again():
+            refused = self.live().reserve(wanted, headroom)
+        return refused if refused == ADMITTED else self.refuse(wanted, refused)
+
+    def look_again(self) -> bool:
+        """After a refusal: sweep for dead owners if it is due. Whether something came back, so that one asks again."""
         admission = self.live()
         with admission.visit():
             self.check_lock(admission.segment)
             admission.segment.check_in_use()
-            if recovery.is_due(admission.segment) and recovery.sweep(admission.segment).changed:
-                refused = admission.reserve(wanted, headroom)
-        if refused != ADMITTED:
-            admission.refuse(refused)
-        return refused
+            return recovery.is_due(admission.segment) and recovery.sweep(admission.segment).changed
+
+    def refuse(self, wanted: Wanted, refused: int) -> int:
+        """Count a refusal. A dry run then takes the units all the same: ``ADMITTED``."""
+        admission = self.live()
+        admission.refuse(refused)
+        return refused if self.enforced else admission.force(wanted)
+
+    def ring_bell(self) -> None:
+        """Wake all who sleep, in this process and in others: they ask again."""
+        admission = self.live()
+        with admission.visit():
+            bell.ring(admission.segment.words)
+
+    def arm_bell(self) -> int:
+        """Set the bell, before asking once more; where it is."""
+        admission = self.live()
+        with admission.visit():
+            return bell.arm(admission.segment.words)
 
     def check_lock(self, segment: Segment) -> None:
         """Close, and raise, if other code has closed the descriptor of our locks: the slot is not ours any more."""

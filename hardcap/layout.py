@@ -51,6 +51,7 @@ H_SWEPT_AT: Final = 96  # monotonic nanoseconds of the last sweep after a refusa
 # --- resource block ------------------------------------------------------------------------------------------------
 R_GLOBAL: Final = 0  # count | version << 32, alone on its first 128 bytes (strict)
 R_LIMIT: Final = 16  # the limit in force; written under the directory's lock, read by every reservation
+R_BELL: Final = 17  # of resource 0: 1 while somebody sleeps until room is made, for whatever; read by every release
 
 # --- slot block ------------------------------------------------------------------------------------------------------
 # line 0: written by the owner on each operation, read by every scan
@@ -103,6 +104,11 @@ def global_word(index: int) -> int:
 def limit_word(index: int) -> int:
     """Word number of the limit in force of resource ``index``."""
     return resource(index) + R_LIMIT
+
+
+def bell() -> int:
+    """Word number of the segment's bell."""
+    return resource(0) + R_BELL
 
 
 def slot_word(slot_index: int, index: int) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from hardcap import layout, recovery, snapshot
-from hardcap.amounts import ONE, index_of
+from hardcap import layout, recovery, snapshot, waiting
+from hardcap.amounts import ONE, Wanted, index_of
 from hardcap.config import Config, Mode, check_integer
 from hardcap.connection import Connection
 from hardcap.permit import Permit
 from hardcap.snapshot import Snapshot
+from hardcap.waiting import Waiter
 
 
 class Limiter:
@@ -44,15 +46,33 @@ class Limiter:
     def admit(self, amount: int = ONE, /, *, timeout: float | None = 0.0, headroom: int = 0, **amounts: int) -> Permit:
         """Reserve, and return what was taken as a :class:`Permit`; :class:`CapExceeded` if there is no room.
 
-        ``timeout`` is in seconds; other than 0 it raises ``NotImplementedError``: waiting is not there yet.
+        It waits for room up to ``timeout`` seconds (0: not at all; None: for ever), and blocks its thread meanwhile: in
+        a running event loop use :meth:`admit_async`. Those who wait in one process are served in the order they came,
+        as far as they ask for the same resources with no more ``headroom``; among processes there is no order, and
+        ``reserve`` and calls that do not wait may go before those who do. A wait that a timeout or an exception ends
+        holds nothing; one that a timeout ends counts as one call refused. Closing the limiter ends all waits, with
+        :class:`SegmentClosed`. Also raises ``ValueError`` and :class:`SegmentError`, as :meth:`reserve` does.
         """
-        raise NotImplementedError
+        waiter = Waiter(self._connection, self._ask, amount, timeout, headroom, amounts)
+        return waiter.try_at_once() or waiting.block(waiter)
+
+    _admit = admit  # for a native limiter, which answers plain calls by itself
 
     async def admit_async(
         self, amount: int = ONE, /, *, timeout: float | None = 0.0, headroom: int = 0, **amounts: int
     ) -> Permit:
-        """Not there yet: raises ``NotImplementedError``."""
-        raise NotImplementedError("limiter.admit_async is not there yet: use admit, which never waits")
+        """Like :meth:`admit`, for asyncio: the event loop goes on while this task waits, and while a fork is noticed.
+
+        A task that is cancelled at any instant holds nothing; the permit may be released anywhere.
+        """
+        if not self._connection.attached:
+            await asyncio.to_thread(self._connection.live)
+        waiter = Waiter(self._connection, self._ask, amount, timeout, headroom, amounts)
+        return waiter.try_at_once() or await waiting.suspend(waiter)
+
+    def _ask(self, wanted: Wanted, headroom: int, enforced: bool = True, /) -> Permit | int:
+        """Ask once, and count no refusal: a permit, or the index of the resource that refused."""
+        raise NotImplementedError
 
     @property
     def name(self) -> str:

@@ -13,6 +13,8 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -340,6 +343,15 @@ static PyObject *words_detach(PyObject *object, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
+static PyObject *words_address(PyObject *object, PyObject *args)
+{
+    Words *self = (Words *)object;
+    Py_ssize_t index;
+    if (!PyArg_ParseTuple(args, "n:address", &index) || !has_word(self, index))
+        return NULL;
+    return PyLong_FromVoidPtr(self->base + index);
+}
+
 static PyMethodDef words_methods[] = {
     {"load", words_load, METH_VARARGS, NULL},
     {"store", words_store, METH_VARARGS, NULL},
@@ -347,6 +359,7 @@ static PyMethodDef words_methods[] = {
     {"compare_exchange", words_compare_exchange, METH_VARARGS, NULL},
     {"column", words_column, METH_VARARGS, NULL},
     {"settle", words_settle, METH_VARARGS, NULL},
+    {"address", words_address, METH_VARARGS, NULL},
     {"close", words_close, METH_NOARGS, NULL},
     {"detach", words_detach, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
@@ -380,7 +393,7 @@ typedef struct {
     bool strict;
     int count;
     Resource resources[MAX_RESOURCES];
-    Py_ssize_t slots, step, high_water, admitted, released, oldest;
+    Py_ssize_t slots, step, high_water, bell, admitted, released, oldest;
     Permit *eldest, *youngest; /* permits out, in the order they were taken */
 } Core;
 
@@ -415,24 +428,29 @@ HOT bool is_live(const Core *self)
            self->words != NULL && self->words->base != NULL;
 }
 
+/* Whether a limit stands in the way, or only what a word can hold. Known wherever it is compiled in. */
+typedef enum { ENFORCED, DRY_RUN } Rule;
+
 /* [L1] reserve: the global word, an acquire, is loaded before the limit. */
-HOT bool fits(Word *base, const Resource *r, uint64_t global, uint64_t room)
+HOT bool fits(Word *base, const Resource *r, uint64_t global, uint64_t room, Rule rule)
 {
+    if (rule == DRY_RUN)
+        return low(global) + room <= LOW;
     uint64_t limit = peek(base, r->limit);
     return low(global) + room <= limit && limit <= MAX_UNITS;
 }
 
-HOT bool take(Word *base, const Resource *r, uint64_t units, uint64_t headroom)
+HOT bool take(Word *base, const Resource *r, uint64_t units, uint64_t headroom, Rule rule)
 {
     Word *word = base + r->global;
     uint64_t global = atomic_load_explicit(word, memory_order_acquire);
     uint64_t own = peek(base, r->own);
-    if (!fits(base, r, global, units + headroom) || low(own) + high(own) + units > LOW)
+    if (!fits(base, r, global, units + headroom, rule) || low(own) + high(own) + units > LOW)
         return false;
     /* [P1] reserve: pending, a release, is visible before the swap. */
     put(base, r->own, own + units * HIGH_ONE);
     while (!atomic_compare_exchange_strong(word, &global, pack(low(global) + units, high(global) + 1))) {
-        if (!fits(base, r, global, units + headroom)) {
+        if (!fits(base, r, global, units + headroom, rule)) {
             put(base, r->own, own);
             return false;
         }
@@ -447,10 +465,10 @@ HOT void put_back(Word *base, const Resource *r, uint64_t units)
     put(base, r->own, peek(base, r->own) - units * HIGH_ONE);
 }
 
-HOT int reserve_strict(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom)
+HOT int reserve_strict(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom, Rule rule)
 {
     for (int i = 0; i < wanted->count; i++) {
-        if (!take(base, &self->resources[wanted->index[i]], wanted->units[i], headroom)) {
+        if (!take(base, &self->resources[wanted->index[i]], wanted->units[i], headroom, rule)) {
             for (int k = 0; k < i; k++)
                 put_back(base, &self->resources[wanted->index[k]], wanted->units[k]);
             return wanted->index[i];
@@ -476,11 +494,13 @@ HOT void release_strict(const Core *self, Word *base, const Wanted *wanted)
 }
 
 /* [A1] scan: sequentially consistent, so that it sees what this process wrote before it, as all others do. */
-HOT bool has_room(const Core *self, Word *base, const Resource *r, Py_ssize_t slots, uint64_t room)
+HOT bool has_room(const Core *self, Word *base, const Resource *r, Py_ssize_t slots, uint64_t room, Rule rule)
 {
     uint64_t limit = peek(base, r->limit), sum = room;
     if (peek(base, r->own) > LOW - room) /* damage: it may not be in the sum */
         return false;
+    if (rule == DRY_RUN)
+        return true;
     for (Py_ssize_t slot = 0; slot < slots; slot++) {
         uint64_t held = atomic_load(base + r->first + slot * self->step);
         sum += held <= LOW ? held : LOW; /* more is damage, and must not wrap */
@@ -488,14 +508,14 @@ HOT bool has_room(const Core *self, Word *base, const Resource *r, Py_ssize_t sl
     return sum <= limit && limit <= MAX_UNITS;
 }
 
-HOT int reserve_approximate(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom)
+HOT int reserve_approximate(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom, Rule rule)
 {
     uint64_t slots = atomic_load(base + self->high_water); /* [H1] */
     if (slots > (uint64_t)self->slots)
         return DAMAGED;
     for (int i = 0; i < wanted->count; i++) {
         const Resource *r = &self->resources[wanted->index[i]];
-        if (!has_room(self, base, r, (Py_ssize_t)slots, wanted->units[i] + headroom))
+        if (!has_room(self, base, r, (Py_ssize_t)slots, wanted->units[i] + headroom, rule))
             return wanted->index[i];
     }
     for (int i = 0; i < wanted->count; i++) {
@@ -515,29 +535,62 @@ HOT void release_approximate(const Core *self, Word *base, const Wanted *wanted)
 }
 
 /* ADMITTED, or the index of the resource that has no room, or DAMAGED. The core is live. */
-HOT int core_reserve(const Core *self, const Wanted *wanted, uint64_t headroom)
+HOT int core_take(const Core *self, const Wanted *wanted, uint64_t headroom, Rule rule)
 {
     Word *base = self->words->base;
-    int refused = self->strict ? reserve_strict(self, base, wanted, headroom)
-                               : reserve_approximate(self, base, wanted, headroom);
+    return self->strict ? reserve_strict(self, base, wanted, headroom, rule)
+                        : reserve_approximate(self, base, wanted, headroom, rule);
+}
+
+HOT int core_reserve(const Core *self, const Wanted *wanted, uint64_t headroom, Rule rule)
+{
+    int refused = core_take(self, wanted, headroom, rule);
     if (refused == ADMITTED)
-        count_call(base, self->admitted);
+        count_call(self->words->base, self->admitted);
     return refused;
+}
+
+static __attribute__((cold, noinline)) void wake_all(Word *bell)
+{
+    atomic_store(bell, 0);
+    syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* [W1] release: strict's swap comes before this load, both sequentially consistent; approximate's store may not. */
+HOT void ring(const Core *self, Word *base)
+{
+    if (atomic_load(base + self->bell) != 0)
+        wake_all(base + self->bell);
+}
+
+/* ADMITTED, or the index of the resource of which less is held. */
+HOT int find_short(const Core *self, const Wanted *wanted)
+{
+    for (int i = 0; i < wanted->count; i++) {
+        if (low(peek(self->words->base, self->resources[wanted->index[i]].own)) < wanted->units[i])
+            return wanted->index[i];
+    }
+    return ADMITTED;
+}
+
+HOT void core_put_back(const Core *self, const Wanted *wanted)
+{
+    Word *base = self->words->base;
+    if (self->strict)
+        release_strict(self, base, wanted);
+    else
+        release_approximate(self, base, wanted);
 }
 
 /* ADMITTED, or the index of the resource of which less is held: then nothing is given back. The core is live. */
 HOT int core_release(const Core *self, const Wanted *wanted)
 {
-    Word *base = self->words->base;
-    for (int i = 0; i < wanted->count; i++) {
-        if (low(peek(base, self->resources[wanted->index[i]].own)) < wanted->units[i])
-            return wanted->index[i];
-    }
-    if (self->strict)
-        release_strict(self, base, wanted);
-    else
-        release_approximate(self, base, wanted);
-    count_call(base, self->released);
+    int short_of = find_short(self, wanted);
+    if (short_of != ADMITTED)
+        return short_of;
+    core_put_back(self, wanted);
+    count_call(self->words->base, self->released);
+    ring(self, self->words->base);
     return ADMITTED;
 }
 
@@ -576,21 +629,21 @@ static int core_init(PyObject *object, PyObject *args, PyObject *kwargs)
     Core *self = (Core *)object;
     PyObject *words, *resources;
     int strict;
-    static char *names[] = {"words",      "strict",   "resources", "slots",  "step",
-                            "high_water", "admitted", "released",  "oldest", NULL};
+    static char *names[] = {"words", "strict",   "resources", "slots",  "step", "high_water",
+                            "bell",  "admitted", "released",  "oldest", NULL};
     if (self->resources[0].name != NULL) {
         PyErr_SetString(PyExc_ValueError, "a core is made once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OpO!nnnnnn:Core", names, &words, &strict, &PyTuple_Type, &resources,
-                                     &self->slots, &self->step, &self->high_water, &self->admitted, &self->released,
-                                     &self->oldest))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OpO!nnnnnnn:Core", names, &words, &strict, &PyTuple_Type,
+                                     &resources, &self->slots, &self->step, &self->high_water, &self->bell,
+                                     &self->admitted, &self->released, &self->oldest))
         return -1;
     Words *w = (Words *)words;
     if (!is_type(Py_TYPE(words), words_dealloc) || read_resources(self, w, resources) != 0)
         return -1;
-    if (!has_word(w, self->high_water) || !has_word(w, self->admitted) || !has_word(w, self->released) ||
-        !has_word(w, self->oldest))
+    if (!has_word(w, self->high_water) || !has_word(w, self->bell) || !has_word(w, self->admitted) ||
+        !has_word(w, self->released) || !has_word(w, self->oldest))
         return -1;
     self->strict = strict;
     self->born = atomic_load(&generation);
@@ -633,15 +686,19 @@ static PyObject *raise_too_much(Core *self, const Wanted *wanted, int index)
     return raise_returned(PyObject_CallMethod((PyObject *)self, "_too_much", "iK", index, units));
 }
 
+/* Let Python say that the high-water mark is damaged: FAILED. Or it is right again, and this was a refusal. */
+static int tell_damage(Core *self, const Wanted *wanted)
+{
+    PyObject *nothing = PyObject_CallMethod((PyObject *)self, "_check_high_water", NULL);
+    Py_XDECREF(nothing);
+    return nothing != NULL ? wanted->index[0] : FAILED;
+}
+
 /* Reserve; where the high-water mark is damaged, let Python say so. ADMITTED, the index that refused, or FAILED. */
 HOT int core_ask(Core *self, const Wanted *wanted, uint64_t headroom)
 {
-    int refused = core_reserve(self, wanted, headroom);
-    if (refused != DAMAGED)
-        return refused;
-    PyObject *nothing = PyObject_CallMethod((PyObject *)self, "_check_high_water", NULL);
-    Py_XDECREF(nothing);
-    return nothing != NULL ? wanted->index[0] : FAILED; /* no error: it is right again */
+    int refused = core_reserve(self, wanted, headroom, ENFORCED);
+    return refused == DAMAGED ? tell_damage(self, wanted) : refused;
 }
 
 /* Add a pair, if it is sound and of a resource not asked for yet. */
@@ -702,6 +759,14 @@ static bool is_ready(Core *self, const Wanted *wanted)
     return true;
 }
 
+/* Whether it is 0 to 2**31 - 1; else an error is set. */
+static bool is_headroom(unsigned long long headroom)
+{
+    if (headroom > MAX_UNITS)
+        PyErr_Format(PyExc_ValueError, "headroom is %llu, allowed: 0 to %d", headroom, INT32_MAX);
+    return headroom <= MAX_UNITS;
+}
+
 static PyObject *core_reserve_method(PyObject *object, PyObject *args)
 {
     PyObject *pairs;
@@ -709,11 +774,26 @@ static PyObject *core_reserve_method(PyObject *object, PyObject *args)
     Wanted wanted;
     if (!PyArg_ParseTuple(args, "O!K:reserve", &PyTuple_Type, &pairs, &headroom) || !read_wanted(pairs, &wanted))
         return NULL;
-    if (headroom > MAX_UNITS)
-        return PyErr_Format(PyExc_ValueError, "headroom is %llu, allowed: 0 to %d", headroom, INT32_MAX);
-    if (!is_ready((Core *)object, &wanted))
+    if (!is_headroom(headroom) || !is_ready((Core *)object, &wanted))
         return NULL;
     int refused = core_ask((Core *)object, &wanted, headroom);
+    return refused == FAILED ? NULL : PyLong_FromLong(refused);
+}
+
+/* Reserve whatever the limits: a dry run counts, and never refuses but what would overflow a word. */
+static int core_ask_dry(Core *self, const Wanted *wanted)
+{
+    int refused = core_reserve(self, wanted, 0, DRY_RUN);
+    return refused == DAMAGED ? tell_damage(self, wanted) : refused;
+}
+
+static PyObject *core_force(PyObject *object, PyObject *pairs)
+{
+    Core *self = (Core *)object;
+    Wanted wanted;
+    if (!read_wanted(pairs, &wanted) || !is_ready(self, &wanted))
+        return NULL;
+    int refused = core_ask_dry(self, &wanted);
     return refused == FAILED ? NULL : PyLong_FromLong(refused);
 }
 
@@ -801,6 +881,7 @@ static PyObject *core_inherited(PyObject *object, void *Py_UNUSED(closure))
 static PyMethodDef core_methods[] = {
     {"reserve", core_reserve_method, METH_VARARGS, NULL},
     {"release", core_release_method, METH_O, NULL},
+    {"force", core_force, METH_O, NULL},
     {"refuse", core_refuse, METH_O, NULL},
     {"held", core_held, METH_O, NULL},
     {"give_back_all", core_give_back_all, METH_NOARGS, NULL},
@@ -952,6 +1033,70 @@ static PyObject *permit_release(PyObject *object, PyObject *Py_UNUSED(none))
     return given < 0 ? NULL : PyBool_FromLong(given);
 }
 
+static bool is_same(const Wanted *one, const Wanted *other)
+{
+    bool same = one->count == other->count;
+    for (int i = 0; same && i < one->count; i++)
+        same = one->index[i] == other->index[i] && one->units[i] == other->units[i];
+    return same;
+}
+
+/* What a permit is to hold beyond `before`, and below it. */
+static void differences(const Wanted *before, const Wanted *after, Wanted *up, Wanted *down)
+{
+    uint64_t had[MAX_RESOURCES] = {0}, has[MAX_RESOURCES] = {0};
+    up->count = down->count = 0;
+    for (int i = 0; i < before->count; i++)
+        had[before->index[i]] = before->units[i];
+    for (int i = 0; i < after->count; i++)
+        has[after->index[i]] = after->units[i];
+    for (int r = 0; r < MAX_RESOURCES; r++) {
+        if (has[r] > had[r])
+            add_wanted(up, r, has[r] - had[r]);
+        if (had[r] > has[r])
+            add_wanted(down, r, had[r] - has[r]);
+    }
+}
+
+/* Hold `wanted` from now on, in one piece. ADMITTED; the index that has no room, or FAILED: then nothing changed. */
+static int permit_change(Permit *self, const Wanted *wanted, Rule rule)
+{
+    Wanted up, down;
+    differences(&self->wanted, wanted, &up, &down);
+    int short_of = find_short(self->core, &down);
+    if (short_of != ADMITTED) {
+        raise_too_much(self->core, &down, short_of);
+        return FAILED;
+    }
+    int refused = up.count > 0 ? core_take(self->core, &up, 0, rule) : ADMITTED;
+    if (refused == DAMAGED)
+        return tell_damage(self->core, &up);
+    if (refused != ADMITTED)
+        return refused;
+    core_put_back(self->core, &down);
+    self->wanted = *wanted;
+    ring(self->core, self->core->words->base);
+    return ADMITTED;
+}
+
+/* What it held must still be what Python saw when it made out what to hold now; else None, and it looks again. */
+static PyObject *permit_replace(PyObject *object, PyObject *args)
+{
+    Permit *self = (Permit *)object;
+    PyObject *seen, *pairs;
+    int enforced;
+    Wanted before, wanted;
+    if (!PyArg_ParseTuple(args, "O!O!p:_replace", &PyTuple_Type, &seen, &PyTuple_Type, &pairs, &enforced) ||
+        !read_wanted(seen, &before) || !read_wanted(pairs, &wanted))
+        return NULL;
+    if (!self->out || !is_live(self->core) || !is_same(&before, &self->wanted))
+        Py_RETURN_NONE;
+    if (!is_ready(self->core, &wanted))
+        return NULL;
+    int refused = permit_change(self, &wanted, enforced ? ENFORCED : DRY_RUN);
+    return refused == FAILED ? NULL : PyLong_FromLong(refused);
+}
+
 static PyObject *permit_enter(PyObject *object, PyObject *Py_UNUSED(none)) { return Py_NewRef(object); }
 
 static PyObject *permit_exit(PyObject *object, PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(nargs))
@@ -1021,6 +1166,7 @@ static PyObject *permit_wanted(PyObject *object, void *Py_UNUSED(closure))
 
 static PyMethodDef permit_methods[] = {
     {"release", permit_release, METH_NOARGS, NULL},
+    {"_replace", permit_replace, METH_VARARGS, NULL},
     {"__enter__", permit_enter, METH_NOARGS, NULL},
     {"__exit__", FAST(permit_exit), METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
@@ -1221,20 +1367,27 @@ static bool gather(const Call *call, PyObject *args, PyObject *kwargs)
     return true;
 }
 
-/* The connection's method of the same name gives what is asked for and the headroom, or raises. */
-static bool read_by_python(Limiter *self, Call *call)
+/* Call a method of Python's with the arguments of this call. */
+static PyObject *call_python(PyObject *object, const char *name, const Call *call)
 {
-    PyObject *method = PyObject_GetAttrString((PyObject *)self->connection, call->method);
-    PyObject *args = PyTuple_New(call->nargs), *kwargs = PyDict_New(), *answer = NULL, *pairs;
-    unsigned long long headroom;
+    PyObject *method = PyObject_GetAttrString(object, name);
+    PyObject *args = PyTuple_New(call->nargs), *kwargs = PyDict_New(), *answer = NULL;
     if (method != NULL && gather(call, args, kwargs))
         answer = PyObject_Call(method, args, kwargs);
-    bool read = answer != NULL && PyArg_ParseTuple(answer, "O!K", &PyTuple_Type, &pairs, &headroom) &&
-                read_wanted(pairs, &call->wanted);
-    call->headroom = read ? headroom : 0;
     Py_XDECREF(method);
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
+    return answer;
+}
+
+/* The connection's method of the same name gives what is asked for and the headroom, or raises. */
+static bool read_by_python(Limiter *self, Call *call)
+{
+    PyObject *answer = call_python((PyObject *)self->connection, call->method, call), *pairs;
+    unsigned long long headroom;
+    bool read = answer != NULL && PyArg_ParseTuple(answer, "O!K", &PyTuple_Type, &pairs, &headroom) &&
+                read_wanted(pairs, &call->wanted);
+    call->headroom = read ? headroom : 0;
     Py_XDECREF(answer);
     return read;
 }
@@ -1358,14 +1511,42 @@ HOT PyObject *admit_wanted(Limiter *self, Core *core, const Wanted *wanted, uint
     return (PyObject *)permit;
 }
 
+/* Everything but a plain call is Python's: it may have to wait. */
 static PyObject *limiter_admit(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     Limiter *self = (Limiter *)object;
     if (nargs == 0 && kwnames == NULL)
         return admit_wanted(self, limiter_core(self), &SINGLE, 0);
     Call call = {.method = "admit", .takes_headroom = true, .args = args, .nargs = nargs, .kwnames = kwnames};
-    Core *core = limiter_read(self, &call);
-    return admit_wanted(self, core, &call.wanted, call.headroom);
+    Core *core = limiter_current(self);
+    if (core != NULL && read_plainly(core, &call))
+        return admit_wanted(self, core, &call.wanted, call.headroom);
+    return has_connection(self) ? call_python(object, "_admit", &call) : NULL;
+}
+
+/* Ask once, and count no refusal: a permit, or the index of the resource that refused. For those who ask again, and
+ * for a dry run, which asks whatever the limits once it has been refused. */
+static PyObject *limiter_ask_once(PyObject *object, PyObject *args)
+{
+    Limiter *self = (Limiter *)object;
+    PyObject *pairs;
+    unsigned long long headroom;
+    int enforced = 1;
+    Wanted wanted;
+    if (!PyArg_ParseTuple(args, "O!K|p:_ask", &PyTuple_Type, &pairs, &headroom, &enforced) ||
+        !read_wanted(pairs, &wanted))
+        return NULL;
+    Core *core = is_headroom(headroom) ? limiter_core(self) : NULL;
+    Permit *permit = core != NULL && is_ready(core, &wanted) ? permit_make(self, core, &wanted) : NULL;
+    int refused = permit == NULL ? FAILED
+                  : enforced     ? core_ask(permit->core, &wanted, headroom)
+                                 : core_ask_dry(permit->core, &wanted);
+    if (refused == ADMITTED) {
+        permit_hand_out(permit);
+        return (PyObject *)permit;
+    }
+    Py_XDECREF((PyObject *)permit);
+    return refused == FAILED ? NULL : PyLong_FromLong(refused);
 }
 
 /* Their docstrings are those of the class in limiter.py. */
@@ -1375,6 +1556,7 @@ static PyMethodDef limiter_methods[] = {
     {"release", FAST(limiter_release), METH_FASTCALL | METH_KEYWORDS, "release($self, amount=1, /, **amounts)\n--\n\n"},
     {"admit", FAST(limiter_admit), METH_FASTCALL | METH_KEYWORDS,
      "admit($self, amount=1, /, *, timeout=0.0, headroom=0, **amounts)\n--\n\n"},
+    {"_ask", limiter_ask_once, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hardcap import native
-from hardcap.amounts import ONE, Wanted, check_headroom, check_timeout
+from hardcap.amounts import ONE, Wanted, check_headroom
 from hardcap.backend import Backend
 from hardcap.config import Config
 from hardcap.connection import Connection
@@ -20,7 +20,7 @@ class NativeConnection(Current, Connection):
     """A connection whose admission in use the native limiter finds without asking Python.
 
     The native limiter reads plain calls by itself. Any other it hands to the method of its name here, which gives what
-    is asked for and the headroom, or raises what the portable limiter would.
+    is asked for and the headroom, or raises what the portable limiter would; ``admit``, to that of the class Limiter.
     """
 
     def reserve(self, amount: int = ONE, /, *, headroom: int = 0, **amounts: int) -> tuple[Wanted, int]:
@@ -28,13 +28,6 @@ class NativeConnection(Current, Connection):
 
     def release(self, amount: int = ONE, /, **amounts: int) -> tuple[Wanted, int]:
         return self.wanted(amount, amounts), 0
-
-    def admit(
-        self, amount: int = ONE, /, *, timeout: float | None = 0.0, headroom: int = 0, **amounts: int
-    ) -> tuple[Wanted, int]:
-        asked = self.reserve(amount, headroom=headroom, **amounts)
-        check_timeout(timeout)
-        return asked
 
 
 _limiter: Any = limiter_type(Limiter)

@@ -14,12 +14,16 @@ from hardcap.portable import PortableLimiter
 
 def check(config: Config) -> Backend:
     """The backend for a configuration, loaded; an error if this machine or this version cannot do what it asks for."""
-    if config.enforce is False:
-        raise NotImplementedError("enforce=False is not there yet: leave it out")
     backend = choose(config.backend, Directory(config.directory).file(config.name))
     if backend.name == "native":
         _native_opener()
     return backend
+
+
+def path_of(given: Limiter | Config) -> str:
+    """The file of the segment that a limiter is attached to, or that a configuration leads to."""
+    config = given if isinstance(given, Config) else given._connection.config
+    return Directory(config.directory).file(config.name)
 
 
 def open_limiter(config: Config) -> Limiter:

@@ -6,9 +6,12 @@ from abc import ABC
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
 
+from hardcap.admission import ADMITTED
+from hardcap.amounts import ONE, Wanted, given, merged
+
 if TYPE_CHECKING:
     from hardcap.admission import Admission
-    from hardcap.amounts import Wanted
+    from hardcap.connection import Connection
 
 
 class Permit(ABC):
@@ -21,7 +24,12 @@ class Permit(ABC):
     __slots__ = ()
 
     _admission: Admission
-    _wanted: Wanted
+    _connection: Connection
+
+    @property
+    def _wanted(self) -> Wanted:
+        """What it holds, or has held."""
+        raise NotImplementedError
 
     @property
     def amounts(self) -> dict[str, int]:
@@ -41,9 +49,30 @@ class Permit(ABC):
         """
         raise NotImplementedError
 
-    def adjust(self, **amounts: int) -> bool:
-        """Not there yet: raises ``NotImplementedError``."""
-        raise NotImplementedError("permit.adjust is not there yet: release the permit and admit the new amounts")
+    def adjust(self, amount: int = ONE, /, **amounts: int) -> bool:
+        """Hold so many units instead, of the resources that are named: an estimate is settled. It never waits.
+
+        What it holds less is given back once what it holds more was to be had, all of it. False, and nothing changed:
+        that would not fit, or it is released. Counted, as one call refused, is only a refusal. ``ValueError`` as from
+        ``reserve``, and where nothing would be left, which is what :meth:`release` is for.
+        """
+        if amount is ONE and not amounts:
+            raise ValueError("no amount given, allowed: adjust(3) or adjust(tokens=731)")
+        changes = given(self._admission.segment.shape.resources, amount, amounts)
+        refused = _adjust(self, changes, enforced=True)
+        if refused is None or refused == ADMITTED:
+            return refused is not None
+        if self._connection.look_again():
+            refused = _adjust(self, changes, enforced=True)
+        if refused is not None and refused != ADMITTED:
+            self._admission.refuse(refused)
+            if not self._connection.enforced:
+                refused = _adjust(self, changes, enforced=False)
+        return refused == ADMITTED
+
+    def _replace(self, seen: Wanted, wanted: Wanted, enforced: bool, /) -> int | None:
+        """Hold ``wanted``: ``ADMITTED``, or the resource that has no room. None: it does not hold ``seen`` any more."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -58,3 +87,13 @@ class Permit(ABC):
 
     def __repr__(self) -> str:
         return f"<Permit {self.amounts}{' released' if self.released else ''}>"
+
+
+def _adjust(permit: Permit, changes: Wanted, *, enforced: bool) -> int | None:
+    """One try: ``ADMITTED``, the index of the resource that has no room, or None for a permit that holds nothing."""
+    while not permit.released:
+        seen = permit._wanted
+        refused = permit._replace(seen, merged(seen, changes), enforced)
+        if refused is not None:
+            return refused
+    return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from typing import Self
 
 from hardcap.admission import ADMITTED
-from hardcap.amounts import ONE, SINGLE, Wanted, check_headroom, check_timeout
+from hardcap.amounts import ONE, SINGLE, Wanted, check_headroom, difference
 from hardcap.connection import Connection
 from hardcap.errors import SegmentClosed
 from hardcap.limiter import Limiter
@@ -35,32 +36,35 @@ class PortableLimiter(Limiter):
         wanted = SINGLE if amount is ONE and not amounts else self._connection.wanted(amount, amounts)
         self._connection.admission.release(wanted)
 
-    def admit(self, amount: int = ONE, /, *, timeout: float | None = 0.0, headroom: int = 0, **amounts: int) -> Permit:
-        connection = self._connection
-        wanted = connection.wanted(amount, amounts)
-        check_headroom(headroom)
-        check_timeout(timeout)
-        permit = PortablePermit(connection, wanted)  # made first: whatever fails later, the units have an owner
-        refused = connection.live().reserve(wanted, headroom)
-        if refused != ADMITTED:
-            refused = connection.try_again(wanted, headroom, refused)
-        if refused != ADMITTED:
-            raise connection.exceeded(wanted, refused)
-        permit._token = [None]
-        permit._admission.permit_out(id(permit), time.time_ns())
-        return permit
+    def _ask(self, wanted: Wanted, headroom: int, enforced: bool = True, /) -> Permit | int:
+        permit = PortablePermit(self._connection, wanted)  # made first: whatever fails later, the units have an owner
+        admission = permit._admission
+        refused = admission.reserve(wanted, headroom) if enforced else admission.force(wanted)
+        return permit._hand_out() if refused == ADMITTED else refused
 
 
 class PortablePermit(Permit):
     """The permit on any words."""
 
-    __slots__ = ("__weakref__", "_admission", "_connection", "_token", "_wanted")
+    __slots__ = ("__weakref__", "_admission", "_connection", "_last", "_token")
 
     def __init__(self, connection: Connection, wanted: Wanted) -> None:
         self._connection = connection  # kept alive: one that is collected gives back all it holds
         self._admission = connection.live()
-        self._wanted = wanted
-        self._token: list[None] = []  # nothing to release yet
+        self._last = wanted
+        self._token: list[Wanted] = []  # nothing to release yet
+
+    def _hand_out(self) -> Self:
+        self._token.append(self._last)
+        self._admission.permit_out(id(self), time.time_ns())
+        return self
+
+    @property
+    def _wanted(self) -> Wanted:
+        try:
+            return self._token[0]
+        except IndexError:
+            return self._last
 
     @property
     def released(self) -> bool:
@@ -68,16 +72,38 @@ class PortablePermit(Permit):
 
     def release(self) -> bool:
         try:
-            self._token.pop()  # one step: whoever gets it releases
+            self._last = self._token.pop()  # one step: whoever gets it releases
         except IndexError:
             return False
         try:
-            self._admission.release(self._wanted)
+            self._admission.release(self._last)
         except SegmentClosed:
             return False
         finally:
             self._admission.permit_back(id(self))
         return True
+
+    def _replace(self, seen: Wanted, wanted: Wanted, enforced: bool, /) -> int | None:
+        admission, up, down = self._admission, difference(wanted, seen), difference(seen, wanted)
+        try:
+            admission.check_held(down)
+            refused = admission.take(up, enforced=enforced) if up else ADMITTED
+            if refused != ADMITTED:
+                return refused
+            replaced = self._swap(seen, wanted)
+            if surplus := down if replaced else up:
+                admission.put_back(surplus)
+        except SegmentClosed:
+            return None
+        return ADMITTED if replaced else None
+
+    def _swap(self, seen: Wanted, wanted: Wanted) -> bool:
+        """Unless it is released in the meantime, which takes the token and no lock, or adjusted, which takes both."""
+        with self._admission.lock, contextlib.suppress(IndexError):
+            if self._token[0] is seen:
+                self._token[0] = wanted
+                return True
+        return False
 
     def __del__(self) -> None:
         if not getattr(self, "_token", None) or self._admission.closed or sys.is_finalizing():

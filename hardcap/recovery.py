@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from hardcap import layout, locks
+from hardcap import bell, layout, locks
 from hardcap.config import Mode
 from hardcap.errors import SegmentError
 from hardcap.layout import HIGH_ONE, LOW, high, low, pack
@@ -72,6 +72,8 @@ class _Sweep:
                 self._recover(slot)
         if self._kept and locks.take(self._lock, layout.REAPER_BYTE):
             self._settle_all()
+        if self._changed:
+            bell.ring(self._words)
         return Swept(self._owners, self._changed)
 
     def _in_use(self) -> list[int]:

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 
-from hardcap import layout, locks
+from hardcap import bell, layout, locks
 from hardcap.config import Config, Mode
 from hardcap.directory import OWNER_ONLY, Directory, failure
 from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClosed, SegmentError, SegmentRetired
@@ -82,6 +82,7 @@ class Segment:
                 self.words.fetch_add(layout.global_word(index), layout.HIGH_ONE)
             if configured:
                 self.words.store(layout.H_CONFIGURED + index, limit)
+        bell.ring(self.words)
 
     def limits(self) -> dict[str, int]:
         """The limits in force, by resource name."""

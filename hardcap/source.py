@@ -62,41 +62,51 @@ class Source:
         self._limiter = None
 
     def admit(self, amount: Amount, timeout: float = 0.0) -> Permit | None:
-        """A permit; None if there is no limiter to ask. ``CapExceeded`` if it says no for ``timeout`` seconds."""
+        """A permit; blocks up to ``timeout`` seconds. None if there is no limiter, ``CapExceeded`` if it says no."""
+        until = time.monotonic() + timeout
+        permit = self._ask(amount, timeout)
+        if permit is None and (attempt := self._attempt_under_way()) is not None:
+            attempt.result()
+            permit = self._ask(amount, max(0.0, until - time.monotonic()))
+        if permit is None:
+            self._report()
+        return permit
+
+    async def admit_async(self, amount: Amount, timeout: float = 0.0) -> Permit | None:
+        """Like ``admit``, and the event loop goes on."""
+        until = time.monotonic() + timeout
+        permit = await self._ask_async(amount, timeout)
+        if permit is None and (attempt := self._attempt_under_way()) is not None:
+            await asyncio.wrap_future(attempt)
+            permit = await self._ask_async(amount, max(0.0, until - time.monotonic()))
+        if permit is None:
+            self._report()
+        return permit
+
+    def _ask(self, amount: Amount, timeout: float) -> Permit | None:
         limiter = self._limiter
         if limiter is None:
             return None
         try:
-            if isinstance(amount, Mapping):  # our own keywords written out: among the resources they are an error
-                return limiter.admit(timeout=timeout, headroom=0, **amount)
-            return limiter.admit(amount, timeout=timeout)
+            if isinstance(amount, int):
+                return limiter.admit(amount, timeout=timeout)
+            # Our own keywords written out: among the resources they are an error.
+            return limiter.admit(timeout=timeout, headroom=0, **amount)
         except (SegmentError, OSError) as error:
             self._give_up(limiter, error)
             return None
 
-    async def admit_attached(self, amount: Amount) -> Permit | None:
-        """Like ``admit``, once the attempt under way is over; one begins if there is no limiter and it is due."""
-        attempt = self._attempt_under_way()
-        if attempt is not None:
-            await asyncio.wrap_future(attempt)
-        permit = self.admit(amount)
-        if permit is None:
-            self._report()
-        return permit
-
-    def admit_blocking(self, amount: Amount, timeout: float) -> Permit | None:
-        """Both in one, for a thread that may block."""
-        until = time.monotonic() + timeout
-        permit = self.admit(amount, timeout)
-        if permit is not None:
-            return permit
-        attempt = self._attempt_under_way()
-        if attempt is not None:
-            attempt.result()
-        permit = self.admit(amount, max(0.0, until - time.monotonic()))
-        if permit is None:
-            self._report()
-        return permit
+    async def _ask_async(self, amount: Amount, timeout: float) -> Permit | None:
+        limiter = self._limiter
+        if timeout == 0 or limiter is None:
+            return self._ask(amount, 0.0)
+        try:
+            if isinstance(amount, int):
+                return await limiter.admit_async(amount, timeout=timeout)
+            return await limiter.admit_async(timeout=timeout, headroom=0, **amount)
+        except (SegmentError, OSError) as error:
+            self._give_up(limiter, error)
+            return None
 
     def _give_up(self, limiter: Limiter, error: Exception) -> None:
         """Leave a limiter that fails to the permits it gave. One that its owner has closed is not opened again."""
@@ -134,6 +144,7 @@ class Source:
         attempt.set_result(None)
 
     def _report(self) -> None:
+        """There is no permit, and nobody knows how many there are."""
         with self._lock:
             now = time.monotonic()
             if now < self._quiet_until:

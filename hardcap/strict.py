@@ -17,7 +17,10 @@ Each step is one atomic access, so threads, signal handlers and finalizers may e
 
 from __future__ import annotations
 
-from hardcap import layout
+import contextlib
+from collections.abc import Iterator
+
+from hardcap import bell, layout
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted
 from hardcap.layout import HIGH_ONE, LOW, MAX_LIMIT, high, low, pack
@@ -54,17 +57,44 @@ class Strict(Admission):
                 if not self._depth:
                     self._leave()
 
-    def refuse(self, index: int) -> None:
-        with self._lock:
-            if not self.closed:
-                self._words.fetch_add(self._refused[index], 1)
+    def take(self, wanted: Wanted, *, enforced: bool) -> int:
+        with self._inside():
+            return self._take_all(wanted, 0, enforced)
+
+    def put_back(self, wanted: Wanted) -> None:
+        with self._inside():
+            self._release(wanted)
 
     def give_back_all(self) -> None:
         self._release(self.holding())
 
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        """What ``reserve`` and ``release`` have written out, where time counts."""
+        with self._lock:
+            self._check_open()
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self._leave()
+
+    def _count(self, word: int) -> None:
+        with self._lock:
+            if not self.closed:
+                self._words.fetch_add(word, 1)
+
     def _reserve(self, wanted: Wanted, headroom: int) -> int:
+        refused = self._take_all(wanted, headroom, True)
+        if refused == ADMITTED:
+            self._words.fetch_add(self._admitted, 1)
+        return refused
+
+    def _take_all(self, wanted: Wanted, headroom: int, enforced: bool) -> int:
         for position, (index, units) in enumerate(wanted):
-            if not self._take(index, units, headroom):
+            if not self._take(index, units, headroom, enforced):
                 for taken, more in wanted[:position]:
                     self._put_back(taken, more)
                 return index
@@ -73,28 +103,29 @@ class Strict(Admission):
             #   pairs: [S2] in recovery, which returns held and settles pending
             #   else:  a death in between loses the units, or gives them back twice.
             self._words.fetch_add(self._own[index], units - units * HIGH_ONE)
-        self._words.fetch_add(self._admitted, 1)
         return ADMITTED
 
-    def _take(self, index: int, units: int, headroom: int) -> bool:
+    def _take(self, index: int, units: int, headroom: int, enforced: bool) -> bool:
         room = units + headroom
-        before = self._look(index, room)
+        before = self._look(index, room, enforced)
         if before is None or not self._announce(index, units):
             return False
         while not self._swap(index, before, units):
-            before = self._look(index, room)
+            before = self._look(index, room, enforced)
             if before is None:
                 self._words.fetch_add(self._own[index], -units * HIGH_ONE)
                 return False
         return True
 
-    def _look(self, index: int, room: int) -> int | None:
-        """The global word, if the limit leaves that much room."""
+    def _look(self, index: int, room: int, enforced: bool) -> int | None:
+        """The global word, if the limit leaves that much room; not ``enforced``, if the word does."""
         # [L1] reserve: the global word is loaded before the limit.
         #   pairs: [L1] in segment.set_limits, which stores the limit before it moves the version
         #   else:  the swap succeeds by a limit that was no longer in force when it was loaded.
         word = self._words.load(self._global[index])
         limit = self._words.load(self._limits[index])
+        if not enforced:
+            return word if low(word) + room <= LOW else None
         return word if low(word) + room <= limit <= MAX_LIMIT else None
 
     def _announce(self, index: int, units: int) -> bool:
@@ -117,6 +148,10 @@ class Strict(Admission):
         self._mark_all(wanted)
         for index, units in wanted:
             self._put_back(index, units)
+        # [W1] release: the count has gone down, by a read-modify-write, before the bell is read.
+        #   pairs: [W1] in waiting, where the bell is set before it is asked once more
+        #   else:  a waiter is refused a unit that is free, and nobody wakes it: for one bounded sleep.
+        bell.ring(self._words)
 
     def _mark_all(self, wanted: Wanted) -> None:
         for index, units in wanted:

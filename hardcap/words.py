@@ -43,6 +43,9 @@ class Words(Protocol):
         For reads that something else puts in order: a lock, or an acquire before them and a release after them.
         """
 
+    def address(self, index: int, /) -> int:
+        """Where the word is in this process's memory, for the kernel: good until the memory is let go."""
+
 
 class MappedWords(Words, Protocol):
     """Words of a mapped segment."""
@@ -100,6 +103,9 @@ class _MappedWords:
 
     def column(self, first: int, count: int, step: int) -> Iterable[int]:
         return self.cells[first : first + count * step : step]
+
+    def address(self, index: int) -> int:
+        return ctypes.addressof(ctypes.c_uint64.from_buffer(self._bytes, index * WORD))
 
     def _view(self, index: int) -> Any:
         view = self._views.get(index)

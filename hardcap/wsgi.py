@@ -16,6 +16,7 @@ from hardcap.errors import CapExceeded
 from hardcap.limiter import Limiter
 from hardcap.permit import Permit
 from hardcap.refusal import Refusal, refusals
+from hardcap.settings import RetryAfter
 from hardcap.source import Amount
 
 Environ = dict[str, Any]
@@ -43,8 +44,10 @@ class HardcapMiddleware:
 
     ``amount`` is called with the environ, and returns the units of the first resource or a mapping of resource to
     units; 1 without it. What it raises goes to the server, and nothing is counted.
-    ``exempt`` are paths, below ``SCRIPT_NAME``, that are neither counted nor refused; a trailing slash is tolerated.
-    ``status`` and ``retry_after`` (seconds, rounded up in the header, 0 allowed) are those of a refusal.
+    ``exempt`` are paths, below ``SCRIPT_NAME``, that are neither counted nor refused: exact ones (a trailing slash is
+    tolerated), and ``/static/*`` for all that begin with ``/static/``.
+    ``status`` and ``retry_after`` are those of a refusal: seconds, rounded up in the header, 0 allowed, or a callable
+    without arguments that returns them.
     ``timeout`` is how many seconds a request may wait for room, in its thread; 0: not at all.
     A request that passes several middlewares of one segment is counted by the outermost.
     """
@@ -58,7 +61,7 @@ class HardcapMiddleware:
         amount: Callable[[Environ], Amount] | None = None,
         exempt: Collection[str] = arguments.EXEMPT,
         status: int = arguments.STATUS,
-        retry_after: float = arguments.RETRY_AFTER,
+        retry_after: RetryAfter = arguments.RETRY_AFTER,
         timeout: float = arguments.TIMEOUT,
     ) -> None:
         given = {"exempt": exempt, "status": status, "retry_after": retry_after, "timeout": timeout}
@@ -66,7 +69,7 @@ class HardcapMiddleware:
         self._app = app
         self._amount = amount
         self._timeout = settings.timeout
-        self._exempt = {_native(path) for path in arguments.exempt_paths(settings)}
+        self._exempt = arguments.ExemptPaths([_native(path) for path in settings.exempt])
         self._full, self._unavailable = refusals(settings)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -74,7 +77,7 @@ class HardcapMiddleware:
         if environ.get("PATH_INFO", "") in self._exempt or self._source.path in counted:
             return self._app(environ, start_response)
         try:
-            permit = self._source.admit_blocking(arguments.units(self._amount, environ), self._timeout)
+            permit = self._source.admit(arguments.units(self._amount, environ), self._timeout)
         except CapExceeded:
             return _refuse(self._full, environ, start_response)
         if permit is None:
@@ -94,9 +97,9 @@ def _native(path: str) -> str:
 
 
 def _refuse(refusal: Refusal, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-    start_response(f"{refusal.status} {HTTPStatus(refusal.status).phrase}", list(refusal.headers))
-    body = refusal.body(environ["REQUEST_METHOD"])
-    return [body] if body else []
+    headers, body = refusal.answer(environ.get("HTTP_ACCEPT", ""), environ.get("CONTENT_TYPE", ""))
+    start_response(f"{refusal.status} {HTTPStatus(refusal.status).phrase}", headers)
+    return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
 
 class _Response:
