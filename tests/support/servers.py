@@ -14,8 +14,16 @@ from pathlib import Path
 from tests.support.processes import DEADLINE, ROOT, eventually
 
 _LISTENING = re.compile(r"(?:Uvicorn running on|Listening at:) (http://127\.0\.0\.1:\d+)")
-_UVICORN = ["--host", "127.0.0.1", "--port", "0", "--loop", "uvloop", "--http", "httptools", "--no-access-log"]
-_GUNICORN = ["--bind", "127.0.0.1:0", "--worker-tmp-dir", "/dev/shm", "--no-control-socket"]
+_ANY_PORT = {
+    "uvicorn": ["--host", "127.0.0.1", "--port", "0", "--no-access-log"],
+    "gunicorn": ["--bind", "127.0.0.1:0", "--no-control-socket"],
+}
+
+
+def any_port(command: Sequence[str]) -> list[str]:
+    """The command of a server, to be started on a port of the kernel's choice."""
+    program, *arguments = command
+    return [program, *_ANY_PORT[program], *arguments]
 
 
 class Server:
@@ -101,7 +109,7 @@ class Server:
 @contextlib.contextmanager
 def _started(command: Sequence[str], witness: Path, workers: int, env: dict[str, str] | None) -> Iterator[Server]:
     """A server that has started, all its workers included."""
-    server = Server(command, witness, workers, env or {})
+    server = Server(any_port(command), witness, workers, env or {})
     try:
         assert server.url
         server.wait_until_started()
@@ -114,7 +122,8 @@ def uvicorn(
     app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
 ) -> contextlib.AbstractContextManager[Server]:
     multiple = [] if "--reload" in options else ["--workers", str(workers)]
-    return _started(["uvicorn", app, *_UVICORN, *multiple, *options], witness, workers, env)
+    command = ["uvicorn", app, "--loop", "uvloop", "--http", "httptools", *multiple, *options]
+    return _started(command, witness, workers, env)
 
 
 def gunicorn(
@@ -122,4 +131,4 @@ def gunicorn(
 ) -> contextlib.AbstractContextManager[Server]:
     """Workers of the class ``sync``, unless the options say otherwise."""
     hooks = ["--config", "python:tests.support.gunicorn_hooks", "--workers", str(workers)]
-    return _started(["gunicorn", app, *_GUNICORN, *hooks, *options], witness, workers, env)
+    return _started(["gunicorn", app, *hooks, *options], witness, workers, env)
