@@ -97,15 +97,14 @@ class HardcapMiddleware:
 
     async def _wait(self, units: Amount, scope: Scope, receive: Receive, send: Send) -> None:
         inbox = Inbox(receive)
+        self._waiting.add(inbox)
         try:
-            self._waiting.add(inbox)
-            try:
-                outcome = await unless_left(self._admit(units, self._timeout), inbox)
-            finally:
-                self._waiting.discard(inbox)
+            outcome = await unless_left(self._admit(units, self._timeout), inbox)
+            self._waiting.discard(inbox)
             if outcome is not None:
                 await self._run(outcome, scope, inbox.receive, send)
         finally:
+            self._waiting.discard(inbox)
             inbox.close()
 
     async def _admit(self, units: Amount, timeout: float = 0.0) -> Permit | Refusal:

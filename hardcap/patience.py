@@ -39,7 +39,11 @@ class Inbox:
         return await self._receive()
 
     async def stays_until(self, done: asyncio.Task[Any]) -> bool:
-        """Whether the client is still there when a task is done; if it leaves, at once."""
+        """Whether the client is still there when a task is done; if it leaves, at once.
+
+        Nothing is read for a task that is done as soon as it has begun, which it does before we go on.
+        """
+        await asyncio.sleep(0)
         while not done.done():
             if self._reading is None and self._room > 0:
                 self._reading = asyncio.ensure_future(self._receive())
