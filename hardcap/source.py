@@ -65,9 +65,10 @@ class Source:
         """A permit; blocks up to ``timeout`` seconds. None if there is no limiter, ``CapExceeded`` if it says no."""
         until = time.monotonic() + timeout
         permit = self._ask(amount, timeout)
-        if permit is None and (attempt := self._attempt_under_way()) is not None:
-            attempt.result()
-            permit = self._ask(amount, max(0.0, until - time.monotonic()))
+        if permit is None:
+            if (attempt := self._attempt_under_way()) is not None:
+                attempt.result()
+            permit = self._ask(amount, max(0.0, until - time.monotonic()))  # another's attempt may be over by now
         if permit is None:
             self._report()
         return permit
@@ -76,8 +77,9 @@ class Source:
         """Like ``admit``, and the event loop goes on."""
         until = time.monotonic() + timeout
         permit = await self._ask_async(amount, timeout)
-        if permit is None and (attempt := self._attempt_under_way()) is not None:
-            await asyncio.wrap_future(attempt)
+        if permit is None:
+            if (attempt := self._attempt_under_way()) is not None:
+                await asyncio.wrap_future(attempt)
             permit = await self._ask_async(amount, max(0.0, until - time.monotonic()))
         if permit is None:
             self._report()

@@ -13,10 +13,10 @@ import pytest
 import hardcap
 from tests.support.processes import eventually
 from tests.support.servers import Server, gunicorn
+from tests.support.streams import client_of
 
 APP = "tests.support.held_wsgi:app"
 CLASSES = {"sync": ["--worker-class", "sync"], "gthread": ["--worker-class", "gthread", "--threads", "4"]}
-TIMEOUT = httpx.Timeout(60)
 LARGE = 64 << 20  # bytes: more than the sockets between server and client take
 
 
@@ -37,10 +37,6 @@ def server(request: pytest.FixtureRequest, env: dict[str, str], tmp_path: Path) 
 def client(server: Server) -> Iterator[httpx.Client]:
     with client_of(server) as client:
         yield client
-
-
-def client_of(server: Server) -> httpx.Client:
-    return httpx.Client(base_url=server.url, timeout=TIMEOUT, trust_env=False)
 
 
 def in_flight(name: str, segment_dir: Path) -> int:

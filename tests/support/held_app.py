@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hardcap.asgi import HardcapMiddleware
+from tests.support.hanging import sleep
 
 WITNESS = Path(os.environ["WITNESS"])
 _numbers = itertools.count()
@@ -87,6 +88,8 @@ async def plain(scope: Any, receive: Any, send: Any) -> None:
         await hold(send, receive)
     elif scope["path"] == "/silent":
         await silent(send, receive)
+    elif scope["path"].startswith("/sleep/"):
+        sleep(scope["path"].removeprefix("/sleep/"))
     elif scope["path"] == "/fail":
         raise LookupError("the application's own")
     elif scope["path"] == "/break":

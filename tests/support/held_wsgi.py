@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import io
 import itertools
 import os
@@ -16,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from hardcap.wsgi import HardcapMiddleware
+from tests.support.hanging import sleep
 
 WITNESS = Path(os.environ["WITNESS"])
-FOREVER = 3600
 _numbers = itertools.count()
 
 
@@ -53,26 +52,32 @@ class Noted(io.FileIO):
         return super().read(-1 if size is None else size)
 
 
-def sleep(how: str) -> None:
-    if how == "python":
-        time.sleep(FOREVER)
-    else:
-        ctypes.PyDLL(None).sleep(FOREVER)  # holds the GIL meanwhile
-
-
-def uncapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+def plain(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     path = environ["PATH_INFO"]
     kind, _, what = path.removeprefix("/").partition("/")
     if path == "/fail/call":
         raise LookupError("the application's own")
     if kind == "sleep":
         sleep(what)
-    time.sleep(0.005)  # long enough for other workers to get the next
-    start_response("200 OK", [("Content-Type", "text/plain"), ("X-Worker", str(os.getpid()))])
+    start_response("200 OK", [("Content-Type", "text/plain")])
     if kind == "file":
         made: Iterable[bytes] = environ["wsgi.file_wrapper"](Noted(WITNESS / "large"))
         return made
     return Stream(what) if kind in ("hold", "fail") else [b"ok"]
 
 
-app = HardcapMiddleware(uncapped) if "HARDCAP_NAME" in os.environ else uncapped
+def signed(app: Any) -> Any:
+    """Every response says which worker it came from, and takes that worker long enough for others to get the next."""
+
+    def signing(environ: dict[str, Any], start_response: Any) -> Any:
+        def sign(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
+            time.sleep(0.005)
+            return start_response(status, [*headers, ("X-Worker", str(os.getpid()))], *error)
+
+        return app(environ, sign)
+
+    return signing
+
+
+uncapped = signed(plain)
+app = signed(HardcapMiddleware(plain)) if "HARDCAP_NAME" in os.environ else uncapped

@@ -15,8 +15,18 @@ from bench.server import keep_port
 from tests.support.processes import DEADLINE, ROOT, eventually
 
 _LISTENING = re.compile(r"(?:[Rr]unning on|Listening at:) (http://127\.0\.0\.1:\d+)")
-_UVICORN = ["--host", "127.0.0.1", "--port", "0", "--loop", "uvloop", "--http", "httptools", "--no-access-log"]
-_GUNICORN = ["--bind", "127.0.0.1:0", "--worker-tmp-dir", "/dev/shm", "--no-control-socket"]
+_ANY_PORT = {
+    "uvicorn": ["--host", "127.0.0.1", "--port", "0", "--no-access-log"],
+    "gunicorn": ["--bind", "127.0.0.1:0", "--no-control-socket"],
+    "hypercorn": ["--bind", "127.0.0.1:0"],
+    "granian": ["--interface", "asgi", "--host", "127.0.0.1"],
+}
+
+
+def any_port(command: Sequence[str]) -> list[str]:
+    """The command of a server, to be started on a port of the kernel's choice."""
+    program, *arguments = command
+    return [program, *_ANY_PORT[program], *arguments]
 
 
 class Server:
@@ -54,6 +64,11 @@ class Server:
 
     def wait_until_started(self) -> None:
         eventually(lambda: len(self.files("startup")) == self.workers, "every worker has started")
+
+    def wait_for_more(self, before: set[int], count: int) -> set[int]:
+        """Until there are ``count`` workers that were not there before: these."""
+        eventually(lambda: len(self.started - before) >= count, f"{count} more workers have started")
+        return self.started - before
 
     def files(self, prefix: str) -> list[str]:
         """The files of this prefix in the witness's directory."""
@@ -97,7 +112,7 @@ class Server:
 @contextlib.contextmanager
 def _started(command: Sequence[str], witness: Path, workers: int, env: dict[str, str] | None) -> Iterator[Server]:
     """A server that has started, all its workers included."""
-    server = Server(command, witness, workers, env or {})
+    server = Server(any_port(command), witness, workers, env or {})
     try:
         assert server.url
         server.wait_until_started()
@@ -110,7 +125,8 @@ def uvicorn(
     app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
 ) -> contextlib.AbstractContextManager[Server]:
     multiple = [] if "--reload" in options else ["--workers", str(workers)]
-    return _started(["uvicorn", app, *_UVICORN, *multiple, *options], witness, workers, env)
+    command = ["uvicorn", app, "--loop", "uvloop", "--http", "httptools", *multiple, *options]
+    return _started(command, witness, workers, env)
 
 
 def gunicorn(
@@ -118,14 +134,13 @@ def gunicorn(
 ) -> contextlib.AbstractContextManager[Server]:
     """Workers of the class ``sync``, unless the options say otherwise."""
     hooks = ["--config", "python:tests.support.gunicorn_hooks", "--workers", str(workers)]
-    return _started(["gunicorn", app, *_GUNICORN, *hooks, *options], witness, workers, env)
+    return _started(["gunicorn", app, *hooks, *options], witness, workers, env)
 
 
 def hypercorn(
     app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
 ) -> contextlib.AbstractContextManager[Server]:
-    command = ["hypercorn", app, "--bind", "127.0.0.1:0", "--workers", str(workers), *options]
-    return _started(command, witness, workers, env)
+    return _started(["hypercorn", app, "--workers", str(workers), *options], witness, workers, env)
 
 
 @contextlib.contextmanager
@@ -134,7 +149,7 @@ def granian(
 ) -> Iterator[Server]:
     """It logs the port that it was given, so it is given one that is free."""
     with keep_port(0) as keeper:
-        fixed = ["--interface", "asgi", "--host", "127.0.0.1", "--port", str(keeper.getsockname()[1])]
-        command = ["granian", app, *fixed, "--workers", str(workers), *options]
+        port = ["--port", str(keeper.getsockname()[1])]
+        command = ["granian", app, *port, "--workers", str(workers), *options]
         with _started(command, witness, workers, env) as server:
             yield server
