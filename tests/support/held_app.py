@@ -70,7 +70,7 @@ async def client_watched(receive: Any) -> AsyncIterator[asyncio.Task[None]]:
 
 
 async def disconnected(receive: Any) -> None:
-    while (await receive())["type"] != "http.disconnect":
+    while (await receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
         pass
 
 

@@ -16,7 +16,8 @@ from tests.support.processes import DEADLINE, ROOT, eventually
 
 _LISTENING = re.compile(r"(?:[Rr]unning on|Listening at:) (http://127\.0\.0\.1:\d+)")
 _ANY_PORT = {
-    "uvicorn": ["--host", "127.0.0.1", "--port", "0", "--no-access-log"],
+    # A worker that is slow to start, as on a busy machine, is not taken for a dead one.
+    "uvicorn": ["--host", "127.0.0.1", "--port", "0", "--no-access-log", "--timeout-worker-healthcheck", "60"],
     "gunicorn": ["--bind", "127.0.0.1:0", "--no-control-socket"],
     "hypercorn": ["--bind", "127.0.0.1:0"],
     "granian": ["--interface", "asgi", "--host", "127.0.0.1"],
