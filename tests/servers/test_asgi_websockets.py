@@ -18,7 +18,7 @@ import hardcap
 from hardcap.asgi import HardcapMiddleware
 from tests.support.asgi import LAST, START, Exchange, Message, sends, step
 
-DENIAL = {"websocket.http.response": {}}
+DENIAL: dict[str, dict[str, str]] = {"websocket.http.response": {}}
 
 
 class Socket(Exchange):
