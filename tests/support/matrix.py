@@ -35,7 +35,7 @@ SERVERS: Final = {
     "uvicorn, httptools": Setup(uvicorn, ("--http", "httptools", "--timeout-graceful-shutdown", "1"), 503),
     "hypercorn": Setup(hypercorn, ("--graceful-timeout", "1"), 503, replaces=False),
     "granian": Setup(
-        granian, ("--workers-kill-timeout", "1", "--respawn-failed-workers", "--respawn-interval", "0.1"), 403
+        granian, ("--workers-kill-timeout", "1", "--respawn-failed-workers", "--respawn-interval", "0.1"), 503
     ),
     "gunicorn, asgi": Setup(gunicorn, ("--worker-class", "asgi", "--graceful-timeout", "1"), 403),
     "gunicorn, uvicorn-worker": Setup(
