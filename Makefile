@@ -9,6 +9,7 @@
 #   make fuzz          wrong arguments and damaged segments, each test for SECONDS=60, from SEED on
 #   make differential  both backends, asked the same: likewise
 #   make mixed         both backends in one fleet, with kills: likewise
+#   make matrix        the README's table of servers and ways a request may end, from what the tests say
 #   make wheel         the distributions in dist/, and what must hold of them
 #   make clean         remove what was built, the virtual environments too
 
@@ -28,7 +29,7 @@ EXPECTED = $(shell $(VENV)/bin/python -m tests.support.builds)
 PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest -n auto
 LONG_PYTEST = TEST_SECONDS=$(SECONDS) TEST_SEED=$(SEED) $(PYTEST) --timeout=$$(( $(SECONDS) * 2 + 300 ))
 
-.PHONY: demo test check test-all test-repeat sanitize sanitize-quick fuzz differential mixed wheel clean
+.PHONY: demo test check test-all test-repeat sanitize sanitize-quick fuzz differential mixed matrix wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -74,6 +75,9 @@ differential: $(VENV)/dev.stamp
 
 mixed: $(VENV)/dev.stamp
 	$(LONG_PYTEST) tests/native/test_mixed_fleet.py $(ARGS)
+
+matrix: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m tests.support.matrix
 
 wheel: $(VENV)/dev.stamp
 	rm -rf dist

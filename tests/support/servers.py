@@ -11,12 +11,16 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench.server import keep_port
 from tests.support.processes import DEADLINE, ROOT, eventually, python_path
 
-_LISTENING = re.compile(r"(?:Uvicorn running on|Listening at:) (http://127\.0\.0\.1:\d+)")
+_LISTENING = re.compile(r"(?:[Rr]unning on|Listening at:) (http://127\.0\.0\.1:\d+)")
 _ANY_PORT = {
-    "uvicorn": ["--host", "127.0.0.1", "--port", "0", "--no-access-log"],
+    # A worker that is slow to start, as on a busy machine, is not taken for a dead one.
+    "uvicorn": ["--host", "127.0.0.1", "--port", "0", "--no-access-log", "--timeout-worker-healthcheck", "60"],
     "gunicorn": ["--bind", "127.0.0.1:0", "--no-control-socket"],
+    "hypercorn": ["--bind", "127.0.0.1:0"],
+    "granian": ["--interface", "asgi", "--host", "127.0.0.1"],
 }
 
 
@@ -132,3 +136,21 @@ def gunicorn(
     """Workers of the class ``sync``, unless the options say otherwise."""
     hooks = ["--config", "python:tests.support.gunicorn_hooks", "--workers", str(workers)]
     return _started(["gunicorn", app, *hooks, *options], witness, workers, env)
+
+
+def hypercorn(
+    app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
+) -> contextlib.AbstractContextManager[Server]:
+    return _started(["hypercorn", app, "--workers", str(workers), *options], witness, workers, env)
+
+
+@contextlib.contextmanager
+def granian(
+    app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
+) -> Iterator[Server]:
+    """It logs the port that it was given, so it is given one that is free."""
+    with keep_port(0) as keeper:
+        port = ["--port", str(keeper.getsockname()[1])]
+        command = ["granian", app, *port, "--workers", str(workers), *options]
+        with _started(command, witness, workers, env) as server:
+            yield server
