@@ -40,7 +40,7 @@ def goals(ratios: Sequence[Ratio]) -> Table:
     made = table("Goals", "one", "other", "ratio", "of least", "at most", "")
     for ratio in ratios:
         durations = duration(ratio.own_ns), duration(ratio.other_ns)
-        figures = f"{ratio.observed:.3g}", f"{ratio.of_least:.3g}", f"{ratio.allowed:g}"
+        figures = number(ratio.observed), number(ratio.of_least), f"{ratio.allowed:g}"
         made.add_row(ratio.name, *durations, *figures, verdict(ratio.goal.met))
     return made
 
@@ -57,3 +57,8 @@ def duration(nanoseconds: float) -> str:
             value = nanoseconds / scale
             return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
     return f"{nanoseconds:.0f} ns"
+
+
+def number(value: float) -> str:
+    """Three digits that count, and all of those before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
     leaks.adopt_orphans()
     if config.getoption("dist", "no") == "no":  # else the tests run in processes that are yet to be told
         expected.hide()
+    # A shell's background job ignores the interrupt, and so would every process that tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

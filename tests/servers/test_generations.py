@@ -105,7 +105,7 @@ def test_b33_four_generations_under_one_cap(env: dict[str, str], name: str, segm
         server.let_go()
         assert all(streams.end(worker).endswith(b"end") for worker in everybody)
         eventually(lambda: sum(map(alive, everybody)) == 2, "the first generation of each has left")
-        assert server.stop() == 0
         with client_of(server) as client:
+            assert server.stop() == 0
             assert {int(client.get("/").headers["x-worker"]) for _ in range(5)} == generations[3]
         assert hardcap.inspect(name, segment_dir).resources[0].in_flight == 0

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from wsgiref.validate import validator
@@ -100,6 +101,26 @@ def test_amount_is_asked_of_each_request(limiter: hardcap.Limiter) -> None:
         serve(app, QUERY_STRING="many")
     with pytest.raises(hardcap.ConfigError, match="amount"):
         serve(HardcapMiddleware(never, limiter, amount=lambda environ: {}))
+    assert limiter.in_flight == 0
+
+
+# --- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_waits_in_its_thread_for_room(limiter: hardcap.Limiter) -> None:
+    permit = limiter.admit(2)
+    with ThreadPoolExecutor(1) as clients:
+        waiting = clients.submit(serve, HardcapMiddleware(answers(b"x"), limiter, timeout=60))
+        with pytest.raises(TimeoutError):
+            waiting.result(0.1)
+        permit.release()
+        assert waiting.result(60).status == 200
+    assert limiter.in_flight == 0
+
+
+def test_a_request_waits_no_longer_than_its_time(limiter: hardcap.Limiter) -> None:
+    with limiter.admit(2):
+        assert serve(HardcapMiddleware(never, limiter, timeout=0.05)).status == 503
     assert limiter.in_flight == 0
 
 

@@ -7,12 +7,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
+import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.server import keep_port
-from tests.support.processes import DEADLINE, ROOT, eventually
+from tests.support.processes import DEADLINE, ROOT, eventually, python_path
 
 _LISTENING = re.compile(r"(?:[Rr]unning on|Listening at:) (http://127\.0\.0\.1:\d+)")
 _ANY_PORT = {
@@ -38,13 +38,13 @@ class Server:
         self.workers = workers
         self._log = os.memfd_create("log")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", *command],
+            [os.path.join(sysconfig.get_path("scripts"), command[0]), *command[1:]],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,
-            env=os.environ | {"WITNESS": os.fspath(witness)} | env,
+            env=os.environ | {"PYTHONPATH": python_path(), "WITNESS": os.fspath(witness)} | env,
         )
 
     @property
