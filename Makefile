@@ -12,6 +12,7 @@
 #   make torture       20,000 kills in storms of workers; ARGS='--kills 2000' for fewer
 #   make crash         kill at every instruction, system call and access there is; ARGS='--size 9' at a sample of them
 #   make model         every interleaving of the product's own Python code: the full form, with its states counted
+#   make matrix        the README's table of servers and ways a request may end, from what the tests say
 #   make wheel         the distributions in dist/, and what must hold of them
 #   make clean         remove what was built, the virtual environments too
 
@@ -31,7 +32,7 @@ EXPECTED = $(shell $(VENV)/bin/python -m tests.support.builds)
 PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest -n auto
 LONG_PYTEST = TEST_SECONDS=$(SECONDS) TEST_SEED=$(SEED) $(PYTEST) --timeout=$$(( $(SECONDS) * 2 + 300 ))
 
-.PHONY: demo test check test-all test-repeat sanitize sanitize-quick fuzz differential mixed torture crash model wheel clean
+.PHONY: demo test check test-all test-repeat sanitize sanitize-quick fuzz differential mixed torture crash model matrix wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -86,6 +87,9 @@ crash: $(VENV)/dev.stamp
 
 model: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m tests.model $(ARGS)
+
+matrix: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m tests.support.matrix
 
 wheel: $(VENV)/dev.stamp
 	rm -rf dist

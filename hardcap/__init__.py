@@ -36,7 +36,13 @@ Layers, lowest first; a module imports only from those above it in this table:
     portable      both in Python
     natively      both in C
     opening       from a configuration to a limiter
+    source        where a middleware gets its limiter from
+    arguments     what both middlewares take, checked
+    refusal       what both answer to a request that is not let in
+    messages      which of ASGI's end a response, and which refuse
+    patience      an ASGI request that waits, while its client may leave
     asgi          the middleware for ASGI servers
+    wsgi          the middleware for WSGI servers
 """
 
 from __future__ import annotations

@@ -1,60 +1,29 @@
 """Admission for ASGI applications: one request, one reservation, given back once.
 
 An http request is counted before the application is called, and until the server has taken the last message of its
-response or the application has ended, whichever is first. Everything else passes through uncounted.
+response or the application has ended, whichever is first. WebSockets are too, if asked; nothing else is.
 """
 
 from __future__ import annotations
 
-import asyncio
-import copy
-import dataclasses
-import functools
-import json
-import logging
-import math
-import os
-import threading
-import time
-import weakref
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
-from concurrent.futures import Future
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from typing import Final
 
-from hardcap.config import Config, MiddlewareSettings
-from hardcap.errors import CapExceeded, ConfigError, SegmentClosed, SegmentError
+from hardcap import arguments
+from hardcap.config import Config
+from hardcap.errors import CapExceeded, ConfigError
 from hardcap.limiter import Limiter
-from hardcap.opening import check, open_limiter
+from hardcap.messages import App, Receive, Scope, Send, refuse, releasing
+from hardcap.patience import Inbox, unless_left
 from hardcap.permit import Permit
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Amount = int | Mapping[str, int]
+from hardcap.refusal import Refusal, refusals
+from hardcap.settings import RetryAfter
+from hardcap.source import Amount
 
 __all__ = ["HardcapMiddleware"]
 
-_RETRY_SECONDS: Final = 1.0
-_BODIES: Final = frozenset({"http.response.body", "http.response.pathsend", "http.response.zerocopysend"})
 _RELEASE_ON: Final = ("response", "app")
-_DEFAULTS: Final = MiddlewareSettings()
-
-log = logging.getLogger("hardcap")
-
-
-class _Unset:
-    """Marks the default of an argument: the environment, when it is read, goes before it."""
-
-
-class _Int(_Unset, int): ...
-
-
-class _Float(_Unset, float): ...
-
-
-class _Paths(_Unset, tuple[str, ...]): ...
+_COUNTED: Final = "hardcap.counted"  # in a scope: the permit that it holds of each segment
 
 
 class HardcapMiddleware:
@@ -66,13 +35,19 @@ class HardcapMiddleware:
 
     ``limiter`` is used as it is, and stays the caller's to close; or ``config`` says what to open. With either, the
     environment is not read; without, the arguments go before it. When the segment is retired (``unlink --force``), the
-    middleware opens a new one of that name, with the same configuration, and goes on with that.
+    middleware opens a new one of that name, with the same configuration, and goes on with that. Of several middlewares
+    of one segment around each other, the outermost counts.
 
     ``amount`` is called with the scope, and returns the units of the first resource or a mapping of resource to
     units; 1 without it. What it raises goes to the server, and nothing is counted.
-    ``exempt`` are paths, below ``root_path``, that are neither counted nor refused; a trailing slash is tolerated.
-    ``status`` and ``retry_after`` (seconds, rounded up in the header, 0 allowed) are those of a refusal.
+    ``exempt`` are paths, below ``root_path``, that are neither counted nor refused: exact ones (a trailing slash is
+    tolerated), and ``/static/*`` for all that begin with ``/static/``.
+    ``status`` and ``retry_after`` are those of a refusal: seconds, rounded up in the header, 0 allowed, or a callable
+    without arguments that returns them.
+    ``timeout`` is how long a request may wait for admission, in seconds; one whose client leaves meanwhile leaves too.
+    At most ``max_waiting`` requests wait at once in each process: one more is refused at once.
     ``release_on="app"`` holds the units until the application has returned, background tasks included.
+    ``websockets=True`` counts WebSockets too, until they are closed or the application has returned.
     """
 
     def __init__(
@@ -82,219 +57,72 @@ class HardcapMiddleware:
         *,
         config: Config | None = None,
         amount: Callable[[Scope], Amount] | None = None,
-        exempt: Collection[str] = _Paths(_DEFAULTS.exempt),
-        status: int = _Int(_DEFAULTS.status),
-        retry_after: float = _Float(_DEFAULTS.retry_after),
-        timeout: float = _Float(_DEFAULTS.timeout),
+        exempt: Collection[str] = arguments.EXEMPT,
+        status: int = arguments.STATUS,
+        retry_after: RetryAfter = arguments.RETRY_AFTER,
+        timeout: float = arguments.TIMEOUT,
+        max_waiting: int = arguments.MAX_WAITING,
         release_on: str = "response",
+        websockets: bool = False,
     ) -> None:
-        _check(limiter, config, release_on)
-        from_env = limiter is None and config is None
-        settings = _settings(from_env, exempt=exempt, status=status, retry_after=retry_after, timeout=timeout)
+        if release_on not in _RELEASE_ON:
+            raise ConfigError("release_on", release_on, " or ".join(map(repr, _RELEASE_ON)))
+        given = {"exempt": exempt, "status": status, "retry_after": retry_after}
+        given |= {"timeout": timeout, "max_waiting": max_waiting}
+        settings, self._source = arguments.settle(limiter, config, given)
         self._app = app
-        self._source = _Source(limiter, Config.from_env() if from_env else config)
         self._amount = amount
-        exempt = {path.rstrip("/") for path in settings.exempt}
-        self._exempt = exempt | {f"{path}/" for path in exempt}
+        self._exempt = arguments.ExemptPaths(settings.exempt)
+        self._timeout, self._max_waiting = settings.timeout, settings.max_waiting
         self._until_response = release_on == "response"
-        self._full = _Refusal(settings.status, settings.retry_after, "overloaded", "too many requests in flight")
-        self._unavailable = _Refusal(503, settings.retry_after, "unavailable", "admission control is unavailable")
+        self._kinds = {"http", "websocket"} if websockets else {"http"}
+        self._full, self._unavailable = refusals(settings)
+        self._waiting: set[Inbox] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _path(scope) in self._exempt:
+        if not self._counts(scope):
             await self._app(scope, receive, send)
             return
-        amount = self._units(scope)
-        permit, answer = None, self._unavailable
+        units = arguments.units(self._amount, scope)
+        if self._timeout and len(self._waiting) < self._max_waiting:
+            await self._wait(units, scope, receive, send)
+        else:
+            await self._run(await self._admit(units), scope, receive, send)
+
+    def _counts(self, scope: Scope) -> bool:
+        if scope["type"] not in self._kinds or _path(scope) in self._exempt:
+            return False
+        outer: Permit | None = scope.get(_COUNTED, {}).get(self._source.path)
+        return outer is None or outer.released
+
+    async def _wait(self, units: Amount, scope: Scope, receive: Receive, send: Send) -> None:
+        inbox = Inbox(receive)
+        self._waiting.add(inbox)
         try:
-            permit = self._source.admit(amount) or await self._source.admit_attached(amount)
+            outcome = await unless_left(self._admit(units, self._timeout), inbox)
+            self._waiting.discard(inbox)
+            if outcome is not None:
+                await self._run(outcome, scope, inbox.receive, send)
+        finally:
+            self._waiting.discard(inbox)
+            inbox.close()
+
+    async def _admit(self, units: Amount, timeout: float = 0.0) -> Permit | Refusal:
+        try:
+            return await self._source.admit_async(units, timeout) or self._unavailable
         except CapExceeded:
-            answer = self._full
-        if permit is None:
-            await answer(scope, receive, send)
+            return self._full
+
+    async def _run(self, outcome: Permit | Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+        if isinstance(outcome, Refusal):
+            await refuse(outcome, scope, receive, send)
             return
-        with permit:
-            await self._app(scope, receive, _releasing(permit, send) if self._until_response else send)
-
-    def _units(self, scope: Scope) -> Amount:
-        amount = 1 if self._amount is None else self._amount(scope)
-        if amount == {}:
-            raise ConfigError("amount", amount, "a number of units, or units by resource, at least one")
-        return amount
-
-
-def _check(limiter: object, config: object, release_on: object) -> None:
-    if not isinstance(limiter, Limiter | None):
-        raise ConfigError("limiter", limiter, "a Limiter, as hardcap.open returns it")
-    if not isinstance(config, Config | None):
-        raise ConfigError("config", config, "a Config")
-    if limiter and config:
-        raise ConfigError("config", config, "a limiter or a config, not both")
-    if release_on not in _RELEASE_ON:
-        raise ConfigError("release_on", release_on, " or ".join(map(repr, _RELEASE_ON)))
-
-
-def _settings(from_env: bool, **arguments: Any) -> MiddlewareSettings:
-    base = MiddlewareSettings.from_env() if from_env else MiddlewareSettings()
-    given = {name: value for name, value in arguments.items() if not isinstance(value, _Unset)}
-    settings = dataclasses.replace(base, **given)
-    if settings.timeout != 0:
-        raise NotImplementedError(f"timeout is {settings.timeout!r}, waiting for admission is not there yet: use 0")
-    return settings
+        with outcome as permit:
+            scope[_COUNTED] = {**scope.get(_COUNTED, {}), self._source.path: permit}
+            await self._app(scope, receive, releasing(permit, send) if self._until_response else send)
 
 
 def _path(scope: Scope) -> str:
     """The path below ``root_path``: servers and mounts of the newer kind leave the prefix in ``path``."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "").rstrip("/"))
-
-
-def _releasing(permit: Permit, send: Send) -> Send:
-    """``send`` that gives the permit back once the server has taken the last message of the response."""
-    trailers = False
-
-    async def send_and_release(message: Message) -> None:
-        nonlocal trailers
-        kind = message["type"]
-        if kind in _BODIES:
-            last = not trailers and not message.get("more_body", False)
-        elif kind == "http.response.trailers":
-            last = not message.get("more_trailers", False)
-        else:
-            last = False
-            trailers = trailers or bool(message.get("trailers", False))
-        await send(message)
-        if last:
-            permit.release()
-
-    return send_and_release
-
-
-class _Refusal:
-    """The answer to a request that is not let in: an application that never reads the request."""
-
-    def __init__(self, status: int, retry_after: float, kind: str, text: str) -> None:
-        self._status = status
-        self._body = json.dumps({"error": {"message": text, "type": kind, "code": status}}).encode()
-        self._headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(self._body)),
-            (b"retry-after", b"%d" % math.ceil(retry_after)),
-        ]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # A list of its own each time: middlewares further out add their headers in place.
-        await send({"type": "http.response.start", "status": self._status, "headers": list(self._headers)})
-        body = b"" if scope["method"] == "HEAD" else self._body
-        await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-class _Source:
-    """Where the limiter comes from: given, or opened when it is first needed, and again when its segment is gone.
-
-    Opening may wait seconds for the directory's lock, so it has a thread of its own. There is one attempt at a time in
-    a process, whatever the number of event loops, and all who need the limiter wait for it. A failure stands for a
-    second: neither tried nor logged again.
-    """
-
-    def __init__(self, limiter: Limiter | None, config: Config | None) -> None:
-        self._limiter = self._given = limiter
-        self._open = functools.partial(open_limiter, config) if config else functools.partial(copy.copy, limiter)
-        self._trouble = ""
-        self._quiet_until = -math.inf
-        self.forget_attempt()
-        _sources.add(self)
-        if config is not None:  # this loads the backend: in the thread, a fork amid it would leave the child half of it
-            check(config)
-
-    def forget_attempt(self) -> None:
-        """In a forked child: whoever held the lock, or was attaching, is not there, and the limiter is the parent's."""
-        self._lock = threading.Lock()
-        self._attempt: Future[None] | None = None
-
-    def forget_parent(self) -> None:
-        """In a forked child: attach anew, in the thread, since the inherited limiter would do it on the event loop."""
-        self.forget_attempt()
-        self._limiter = None
-
-    def admit(self, amount: Amount) -> Permit | None:
-        """A permit; None if there is no limiter to ask. Raises ``CapExceeded`` if it says no."""
-        limiter = self._limiter
-        if limiter is None:
-            return None
-        try:
-            if isinstance(amount, Mapping):  # our own keywords written out: among the resources they are an error
-                return limiter.admit(timeout=0.0, headroom=0, **amount)
-            return limiter.admit(amount)
-        except (SegmentError, OSError) as error:
-            self._give_up(limiter, error)
-            return None
-
-    async def admit_attached(self, amount: Amount) -> Permit | None:
-        """Like ``admit``, once the attempt under way is over; one begins if there is no limiter and it is due."""
-        attempt = self._attempt_under_way()
-        if attempt is not None:
-            await asyncio.wrap_future(attempt)
-        permit = self.admit(amount)
-        if permit is None:
-            self._report()
-        return permit
-
-    def _give_up(self, limiter: Limiter, error: Exception) -> None:
-        """Leave a limiter that fails to the permits it gave. One that its owner has closed is not opened again."""
-        with self._lock:
-            self._trouble = _text(error)
-            closed_by_owner = limiter is self._given and isinstance(error, SegmentClosed)
-            if self._limiter is limiter and not closed_by_owner:
-                self._limiter = None
-
-    def _attempt_under_way(self) -> Future[None] | None:
-        with self._lock:
-            if self._attempt is None and self._limiter is None and time.monotonic() >= self._quiet_until:
-                self._attempt = self._begin()
-            return self._attempt
-
-    def _begin(self) -> Future[None] | None:
-        attempt: Future[None] = Future()
-        attempt.set_running_or_notify_cancel()  # so that one who is cancelled leaves it to the others
-        try:
-            threading.Thread(target=self._attach, args=(attempt,), name="hardcap-attach").start()
-        except RuntimeError as error:  # no more threads to be had
-            self._trouble = _text(error)
-            return None
-        return attempt
-
-    def _attach(self, attempt: Future[None]) -> None:
-        limiter = None
-        try:
-            limiter = self._open()
-        except Exception as error:  # whatever it is: without a limiter nobody is let in
-            self._trouble = _text(error)
-        with self._lock:
-            self._limiter = limiter
-            self._attempt = None
-        attempt.set_result(None)
-
-    def _report(self) -> None:
-        with self._lock:
-            now = time.monotonic()
-            if now < self._quiet_until:
-                return
-            self._quiet_until = now + _RETRY_SECONDS
-        log.error("requests are answered 503, because they cannot be counted: %s", self._trouble)
-
-
-def _text(error: Exception) -> str:
-    """What to log of an error: text, since the error itself would keep the frames it came through."""
-    return f"{type(error).__name__}: {error}"
-
-
-_sources: weakref.WeakSet[_Source] = weakref.WeakSet()
-
-
-def _forget_parent() -> None:
-    for source in _sources:
-        source.forget_parent()
-
-
-os.register_at_fork(after_in_child=_forget_parent)

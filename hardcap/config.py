@@ -16,9 +16,11 @@ from hardcap.errors import ConfigError
 from hardcap.settings import (
     DEFAULT_RESOURCE,
     OWNER_ONLY,
+    RETRY_AFTER,
     SETTINGS,
     Limits,
     Mode,
+    RetryAfter,
     check_integer,
     check_limits,
     check_path,
@@ -75,11 +77,16 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class MiddlewareSettings:
-    """How a middleware waits and refuses; ``timeout`` and ``retry_after`` in seconds. Checked like `Config`."""
+    """How a middleware waits and refuses; ``timeout`` and ``retry_after`` in seconds. Checked like `Config`.
+
+    At most ``max_waiting`` requests of a process wait at once. A path in ``exempt`` is exact, or ends in ``/*`` for all
+    below it. ``retry_after`` may be a callable.
+    """
 
     timeout: float = 0.0
+    max_waiting: int = 1000
     status: int = 503
-    retry_after: float = 1.0
+    retry_after: RetryAfter = RETRY_AFTER
     exempt: tuple[str, ...] = ("/health", "/healthz", "/livez", "/readyz", "/metrics")
 
     def __post_init__(self) -> None:

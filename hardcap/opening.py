@@ -20,6 +20,12 @@ def check(config: Config) -> Backend:
     return backend
 
 
+def path_of(given: Limiter | Config) -> str:
+    """The file of the segment that a limiter is attached to, or that a configuration leads to."""
+    config = given if isinstance(given, Config) else given._connection.config
+    return Directory(config.directory).file(config.name)
+
+
 def open_limiter(config: Config) -> Limiter:
     """Attach, or build and attach, as the configuration says."""
     backend = check(config)

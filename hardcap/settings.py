@@ -22,6 +22,7 @@ DEFAULT_RESOURCE: Final = "requests"
 BACKENDS: Final = ("auto", "native", "atomics")
 OWNER_ONLY: Final = 0o600
 READ_WRITE: Final = 0o666
+RETRY_AFTER: Final = 1.0  # seconds
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _RESOURCE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -33,6 +34,7 @@ _BOOLEANS: Final = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromke
 
 Check = Callable[[str, Any], Any]
 Parser = Callable[[str], object]
+RetryAfter = float | Callable[[], float]  # seconds
 
 
 class Mode(StrEnum):
@@ -117,6 +119,14 @@ def check_path(key: str, value: Any) -> Any:
     raise ConfigError(key, value, "a path")
 
 
+def check_seconds(key: str, value: object, otherwise: str = "") -> float:
+    """``value`` as seconds, 0 or more, else `ConfigError`. A bool is none."""
+    # Compared with the largest float, not infinity: an int may be larger than any float.
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max:
+        return float(value)
+    raise ConfigError(key, value, f"seconds, 0 or more, finite{otherwise}")
+
+
 def _check_name(key: str, value: object) -> str:
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
@@ -145,11 +155,12 @@ def _check_boolean(key: str, value: object) -> bool:
     raise ConfigError(key, value, "true or false (in the environment also 1, 0, yes, no, on, off)")
 
 
-def _check_seconds(key: str, value: object) -> float:
-    # Compared with the largest float, not infinity: an int may be larger than any float.
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max:
-        return float(value)
-    raise ConfigError(key, value, "seconds, 0 or more, finite")
+def _check_retry_after(key: str, value: object) -> RetryAfter:
+    return value if callable(value) else check_seconds(key, value, ", or a callable that returns them")
+
+
+def _check_waiting(key: str, value: object) -> int:
+    return check_integer(key, value, 0, MAX_LIMIT)
 
 
 def _check_status(key: str, value: object) -> int:
@@ -164,6 +175,8 @@ def _check_exempt(key: str, value: object) -> tuple[str, ...]:
     for path in value:
         if not (isinstance(path, str) and path.startswith("/") and path.isprintable()):
             raise ConfigError(f"path in {key}", path, "text that starts with '/' and is printable")
+        if "*" in path.removesuffix("/*"):
+            raise ConfigError(f"path in {key}", path, "'*' only as the whole last part, for all below: '/static/*'")
     return tuple(value)
 
 
@@ -233,8 +246,9 @@ SETTINGS: Final = {
     "permissions": Setting("PERMISSIONS", _check_permissions, _parse_octal),
     "backend": Setting("BACKEND", _one_of(*BACKENDS)),
     "enforce": Setting("ENFORCE", _check_boolean, _parse_boolean),
-    "timeout": Setting("TIMEOUT", _check_seconds, _parse_seconds),
+    "timeout": Setting("TIMEOUT", check_seconds, _parse_seconds),
+    "max_waiting": Setting("MAX_WAITING", _check_waiting, _parse_integer),
     "status": Setting("STATUS", _check_status, _parse_integer),
-    "retry_after": Setting("RETRY_AFTER", _check_seconds, _parse_seconds),
+    "retry_after": Setting("RETRY_AFTER", _check_retry_after, _parse_seconds),
     "exempt": Setting("EXEMPT", _check_exempt, _parse_paths),
 }

@@ -39,7 +39,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(config.name)
         return open_limiter(config)
 
-    monkeypatch.setattr("hardcap.asgi.open_limiter", counted)
+    monkeypatch.setattr("hardcap.source.open_limiter", counted)
     return names
 
 
@@ -106,10 +106,25 @@ def test_no_name_fails_when_the_middleware_is_made(monkeypatch: pytest.MonkeyPat
         HardcapMiddleware(answers)
 
 
-def test_waiting_from_the_environment_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARDCAP_TIMEOUT", "0.5")
-    with pytest.raises(NotImplementedError, match="timeout"):
-        HardcapMiddleware(answers)
+def test_waiting_is_configured_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        app = HardcapMiddleware(answers)
+        streams = [Gated() for _ in range(LIMIT)]
+        tasks = [asyncio.create_task(stream.run(app)) for stream in streams]
+        for stream in streams:
+            await stream.waiting.wait()
+        waiting = asyncio.create_task(Exchange().run(app))
+        await asyncio.sleep(0.05)
+        assert (await Exchange().run(app)).status == 503  # the second would be one too many
+        assert not waiting.done()
+        for stream in streams:
+            stream.gate.set()
+        assert (await waiting).status == 200
+        await asyncio.gather(*tasks)
+
+    monkeypatch.setenv("HARDCAP_TIMEOUT", "60")
+    monkeypatch.setenv("HARDCAP_MAX_WAITING", "1")
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_arguments_go_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

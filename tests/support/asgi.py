@@ -121,3 +121,21 @@ def directory_locked(segment_dir: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+class Arriving(Exchange):
+    """An exchange whose client's messages arrive one by one, when the test says so."""
+
+    def __init__(self, path: str = "/", **scope: Any) -> None:
+        super().__init__(path, **scope)
+        self._messages: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def receive(self) -> Message:
+        self.received += 1
+        return await self._messages.get()
+
+    def arrives(self, body: bytes, *, more: bool = False) -> None:
+        self._messages.put_nowait({"type": "http.request", "body": body, "more_body": more})
+
+    def leaves(self) -> None:
+        self._messages.put_nowait({"type": "http.disconnect"})

@@ -1,4 +1,4 @@
-"""A real server on loopback, with a deadline for everything, killed and reaped in the end."""
+"""Real servers on loopback, with a deadline for everything, killed and reaped in the end."""
 
 from __future__ import annotations
 
@@ -7,31 +7,44 @@ import os
 import re
 import signal
 import subprocess
-import sys
+import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from tests.support.processes import DEADLINE, ROOT, eventually
+from bench.server import keep_port
+from tests.support.processes import DEADLINE, ROOT, eventually, python_path
+
+_LISTENING = re.compile(r"(?:[Rr]unning on|Listening at:) (http://127\.0\.0\.1:\d+)")
+_ANY_PORT = {
+    # A worker that is slow to start, as on a busy machine, is not taken for a dead one.
+    "uvicorn": ["--host", "127.0.0.1", "--port", "0", "--no-access-log", "--timeout-worker-healthcheck", "60"],
+    "gunicorn": ["--bind", "127.0.0.1:0", "--no-control-socket"],
+    "hypercorn": ["--bind", "127.0.0.1:0"],
+    "granian": ["--interface", "asgi", "--host", "127.0.0.1"],
+}
+
+
+def any_port(command: Sequence[str]) -> list[str]:
+    """The command of a server, to be started on a port of the kernel's choice."""
+    program, *arguments = command
+    return [program, *_ANY_PORT[program], *arguments]
 
 
 class Server:
-    """A command in a session of its own, told the directory of the witness: see `tests.support.held_app`."""
+    """One server program; its workers are told the directory of the witness: see `tests.support.held_app`."""
 
-    running: re.Pattern[str]  # what it logs when it listens, and where
-
-    def __init__(self, witness: Path, workers: int, command: Sequence[str], env: dict[str, str]) -> None:
+    def __init__(self, command: Sequence[str], witness: Path, workers: int, env: dict[str, str]) -> None:
         self.witness = witness
         self.workers = workers
         self._log = os.memfd_create("log")
         self.process = subprocess.Popen(
-            ["prlimit", "--core=0", sys.executable, *command],
+            [os.path.join(sysconfig.get_path("scripts"), command[0]), *command[1:]],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,
-            env=os.environ | {"WITNESS": os.fspath(witness)} | env,
+            env=os.environ | {"PYTHONPATH": python_path(), "WITNESS": os.fspath(witness)} | env,
         )
 
     @property
@@ -48,14 +61,24 @@ class Server:
 
     def _running(self) -> re.Match[str] | None:
         assert self.process.poll() is None, self.log
-        return self.running.search(self.log)
+        return _LISTENING.search(self.log)
 
     def wait_until_started(self) -> None:
         eventually(lambda: len(self.files("startup")) == self.workers, "every worker has started")
 
+    def wait_for_more(self, before: set[int], count: int) -> set[int]:
+        """Until there are ``count`` workers that were not there before: these."""
+        eventually(lambda: len(self.started - before) >= count, f"{count} more workers have started")
+        return self.started - before
+
     def files(self, prefix: str) -> list[str]:
         """The files of this prefix in the witness's directory."""
         return [name for name in os.listdir(self.witness) if name.startswith(prefix)]
+
+    @property
+    def started(self) -> set[int]:
+        """The workers that there ever were, by process id."""
+        return {int(name.partition("-")[2]) for name in self.files("startup")}
 
     @property
     def holders(self) -> int:
@@ -69,9 +92,12 @@ class Server:
     def hold(self) -> None:
         (self.witness / "open").unlink()
 
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
     def stop(self) -> int:
         """SIGTERM, as a supervisor does. Its exit status."""
-        self.process.send_signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         return self.process.wait(DEADLINE)
 
     def close(self) -> None:
@@ -84,67 +110,47 @@ class Server:
         os.close(self._log)
 
 
-class Uvicorn(Server):
-    """``app`` served by ``workers`` processes."""
-
-    running = re.compile(r"Uvicorn running on (http://127\.0\.0\.1:\d+)")
-
-    def __init__(self, app: str, witness: Path, workers: int, env: dict[str, str]) -> None:
-        options = ["--host", "127.0.0.1", "--port", "0", "--loop", "uvloop", "--http", "httptools"]
-        command = ["-m", "uvicorn", app, "--workers", str(workers), "--no-access-log", *options]
-        super().__init__(witness, workers, command, env)
-
-
-class Gunicorn(Server):
-    """``app`` served by ``workers`` processes of one kind, which an arbiter starts, and replaces when they die."""
-
-    running = re.compile(r"Listening at: (http://127\.0\.0\.1:\d+)")
-
-    def __init__(
-        self, app: str, kind: str, witness: Path, workers: int, options: Sequence[str], env: dict[str, str]
-    ) -> None:
-        script = os.fspath(Path(sys.executable).with_name("gunicorn"))  # which it can run again, unlike a module
-        command = [script, app, "-k", kind, "-w", str(workers), "-b", "127.0.0.1:0", "--no-control-socket"]
-        super().__init__(witness, workers, [*command, *options], env)
-
-    def wait_until_started(self) -> None:
-        eventually(lambda: len(self.booted) >= self.workers, "every worker has booted")
-
-    @property
-    def booted(self) -> list[int]:
-        """The process ids of all workers that there ever were."""
-        return [int(pid) for pid in re.findall(r"Booting worker with pid: (\d+)", self.log)]
-
-    @property
-    def arbiters(self) -> list[int]:
-        """The process ids of the arbiter and of those that took over from it."""
-        return [int(pid) for pid in re.findall(r"Listening at: \S+ \((\d+)\)", self.log)]
-
-
 @contextlib.contextmanager
-def gunicorn(
-    app: str, kind: str, witness: Path, *options: str, workers: int, env: dict[str, str]
-) -> Iterator[Gunicorn]:
-    """A gunicorn whose first workers have booted."""
-    with _started(Gunicorn(app, kind, witness, workers, options, env)) as server:
-        yield server
-
-
-@contextlib.contextmanager
-def uvicorn(app: str, witness: Path, *, workers: int = 1, env: dict[str, str] | None = None) -> Iterator[Uvicorn]:
+def _started(command: Sequence[str], witness: Path, workers: int, env: dict[str, str] | None) -> Iterator[Server]:
     """A server that has started, all its workers included."""
-    with _started(Uvicorn(app, witness, workers, env or {})) as server:
-        yield server
-
-
-AnyServer = TypeVar("AnyServer", bound=Server)
-
-
-@contextlib.contextmanager
-def _started(server: AnyServer) -> Iterator[AnyServer]:
+    server = Server(any_port(command), witness, workers, env or {})
     try:
         assert server.url
         server.wait_until_started()
         yield server
     finally:
         server.close()
+
+
+def uvicorn(
+    app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
+) -> contextlib.AbstractContextManager[Server]:
+    multiple = [] if "--reload" in options else ["--workers", str(workers)]
+    command = ["uvicorn", app, "--loop", "uvloop", "--http", "httptools", *multiple, *options]
+    return _started(command, witness, workers, env)
+
+
+def gunicorn(
+    app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
+) -> contextlib.AbstractContextManager[Server]:
+    """Workers of the class ``sync``, unless the options say otherwise."""
+    hooks = ["--config", "python:tests.support.gunicorn_hooks", "--workers", str(workers)]
+    return _started(["gunicorn", app, *hooks, *options], witness, workers, env)
+
+
+def hypercorn(
+    app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
+) -> contextlib.AbstractContextManager[Server]:
+    return _started(["hypercorn", app, "--workers", str(workers), *options], witness, workers, env)
+
+
+@contextlib.contextmanager
+def granian(
+    app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
+) -> Iterator[Server]:
+    """It logs the port that it was given, so it is given one that is free."""
+    with keep_port(0) as keeper:
+        port = ["--port", str(keeper.getsockname()[1])]
+        command = ["granian", app, *port, "--workers", str(workers), *options]
+        with _started(command, witness, workers, env) as server:
+            yield server

@@ -30,8 +30,11 @@ def test_a_middleware_refuses_at_once_with_503() -> None:
         ("status", 429, 429),
         ("status", HTTPStatus.SERVICE_UNAVAILABLE, 503),
         ("retry_after", 3, 3.0),
+        ("retry_after", float, float),
+        ("max_waiting", 0, 0),
         ("exempt", (), ()),
         ("exempt", ["/a", "/a b"], ("/a", "/a b")),
+        ("exempt", ["/*", "/a/*"], ("/*", "/a/*")),
     ],
 )
 def test_a_middleware_setting_is_taken(key: str, value: object, normal: object) -> None:
@@ -48,6 +51,7 @@ def test_a_middleware_setting_is_taken(key: str, value: object, normal: object) 
             for key in ["timeout", "retry_after"]
             for value in [-0.1, -1, math.nan, math.inf, 10**400, True, "1", None, 1j]
         ),
+        *(("max_waiting", value) for value in [-1, 2**31, 1.0, True, "1", None]),
         *(("status", value) for value in [200, 500, 504, 503.0, "503", True, None]),
         *(("exempt", value) for value in ["/health", b"/health", None, 3, {"/a": 1}]),
     ],
@@ -57,7 +61,7 @@ def test_a_wrong_middleware_setting_is_refused(key: str, value: object) -> None:
     assert (error.key, error.value) == (key, value)
 
 
-@pytest.mark.parametrize("path", ["", "health", " /health", "/health\n", 3, b"/health", None])
+@pytest.mark.parametrize("path", ["", "health", " /health", "/health\n", "/a*", "/*/b", "/**", 3, b"/health", None])
 def test_a_wrong_exempt_path_is_named(path: object) -> None:
     error = refusal(MiddlewareSettings, exempt=["/ok", path])
     assert (error.key, error.value) == ("path in exempt", path)

@@ -1,0 +1,74 @@
+"""The arguments that both middlewares take, checked, with the environment where they are not given."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from hardcap import settings
+from hardcap.config import Config, MiddlewareSettings
+from hardcap.errors import ConfigError
+from hardcap.limiter import Limiter
+from hardcap.source import Amount, Source
+
+
+class _Unset:
+    """Marks the default of an argument: the environment, when it is read, goes before it."""
+
+
+class _Int(_Unset, int): ...
+
+
+class _Float(_Unset, float): ...
+
+
+class _Paths(_Unset, tuple[str, ...]): ...
+
+
+_DEFAULTS: Final = MiddlewareSettings()
+EXEMPT: Final = _Paths(_DEFAULTS.exempt)
+STATUS: Final = _Int(_DEFAULTS.status)
+RETRY_AFTER: Final = _Float(settings.RETRY_AFTER)
+TIMEOUT: Final = _Float(_DEFAULTS.timeout)
+MAX_WAITING: Final = _Int(_DEFAULTS.max_waiting)
+
+
+def settle(
+    limiter: Limiter | None, config: Config | None, given: Mapping[str, Any]
+) -> tuple[MiddlewareSettings, Source]:
+    """How to refuse, and whom to ask: the environment is read where there is neither a limiter nor a config."""
+    _check(limiter, config)
+    from_env = limiter is None and config is None
+    base = MiddlewareSettings.from_env() if from_env else _DEFAULTS
+    arguments = {key: value for key, value in given.items() if not isinstance(value, _Unset)}
+    return dataclasses.replace(base, **arguments), Source(limiter, Config.from_env() if from_env else config)
+
+
+def _check(limiter: object, config: object) -> None:
+    if not isinstance(limiter, Limiter | None):
+        raise ConfigError("limiter", limiter, "a Limiter, as hardcap.open returns it")
+    if not isinstance(config, Config | None):
+        raise ConfigError("config", config, "a Config")
+    if limiter and config:
+        raise ConfigError("config", config, "a limiter or a config, not both")
+
+
+class ExemptPaths:
+    """Exact paths, each with a trailing slash and without, and all below one that ends in ``/*``."""
+
+    def __init__(self, paths: Collection[str]) -> None:
+        exact = {path.rstrip("/") for path in paths if not path.endswith("/*")}
+        self._exact = exact | {f"{path}/" for path in exact}
+        self._below = tuple(path.removesuffix("*") for path in paths if path.endswith("/*"))
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._exact or path.startswith(self._below)
+
+
+def units(amount: Callable[[Any], Amount] | None, request: Any) -> Amount:
+    """What a request asks for."""
+    wanted = 1 if amount is None else amount(request)
+    if wanted == {}:
+        raise ConfigError("amount", wanted, "a number of units, or units by resource, at least one")
+    return wanted

@@ -1,0 +1,69 @@
+"""The messages of ASGI: which is the last of a response, and which refuse a request."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from hardcap.permit import Permit
+from hardcap.refusal import Refusal
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+DISCONNECTS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
+
+_BODIES: Final = frozenset({"http.response.body", "http.response.pathsend", "http.response.zerocopysend"})
+_ENDS: Final = frozenset({"websocket.close", "websocket.http.response.body"})
+_TRY_AGAIN_LATER: Final = 1013
+
+
+def releasing(permit: Permit, send: Send) -> Send:
+    """``send`` that gives the permit back once the server has taken the last message of the response."""
+    trailers = False
+
+    async def send_and_release(message: Message) -> None:
+        nonlocal trailers
+        kind = message["type"]
+        if kind in _BODIES:
+            last = not trailers and not message.get("more_body", False)
+        elif kind == "http.response.trailers":
+            last = not message.get("more_trailers", False)
+        elif kind in _ENDS:
+            last = not message.get("more_body", False)
+        else:
+            last = False
+            trailers = trailers or bool(message.get("trailers", False))
+        await send(message)
+        if last:
+            permit.release()
+
+    return send_and_release
+
+
+async def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer in the application's place, without reading the request."""
+    if scope["type"] == "http":
+        await _respond(refusal, scope, send)
+        return
+    if (await receive())["type"] in DISCONNECTS:
+        return
+    if "websocket.http.response" in (scope.get("extensions") or ()):
+        await _respond(refusal, scope, send, "websocket.")
+    else:
+        await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": ""})
+
+
+async def _respond(refusal: Refusal, scope: Scope, send: Send, prefix: str = "") -> None:
+    headers, body = refusal.answer(_header(scope, b"accept"), _header(scope, b"content-type"))
+    raw = [(name.encode(), value.encode()) for name, value in headers]
+    await send({"type": f"{prefix}http.response.start", "status": refusal.status, "headers": raw})
+    body = b"" if scope.get("method") == "HEAD" else body
+    await send({"type": f"{prefix}http.response.body", "body": body, "more_body": False})
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    return ",".join(value.decode("latin-1") for key, value in scope["headers"] if key == name)

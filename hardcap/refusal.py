@@ -1,0 +1,55 @@
+"""What a request that is not let in is told, by whatever server: status, headers and body."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from hardcap.config import MiddlewareSettings
+from hardcap.errors import ConfigError
+from hardcap.settings import RETRY_AFTER, RetryAfter, check_seconds
+
+Headers = list[tuple[str, str]]
+
+
+class Refusal:
+    """One reason to refuse, in the words of OpenAI's API for a client that speaks JSON, else as a line of text."""
+
+    def __init__(self, status: int, retry_after: RetryAfter, kind: str, text: str) -> None:
+        self.status = status
+        self._retry_after = retry_after
+        error = {"message": text, "type": kind, "param": None, "code": status}
+        self._json = "application/json", json.dumps({"error": error}).encode()
+        self._text = "text/plain; charset=utf-8", f"{text}\n".encode()
+
+    def answer(self, accept: str, content_type: str) -> tuple[Headers, bytes]:
+        """Headers and body, by the request's two headers. To HEAD the headers are the same, and the body is not sent.
+
+        The list is the caller's own: middlewares further out add their headers in place.
+        """
+        kind, body = self._json if speaks_json(accept, content_type) else self._text
+        seconds = whole_seconds(self._retry_after)
+        return [("content-type", kind), ("content-length", str(len(body))), ("retry-after", str(seconds))], body
+
+
+def speaks_json(accept: str, content_type: str) -> bool:
+    """All do but those that ask for text and neither accept nor send JSON: browsers."""
+    accept = accept.lower()
+    return "text/" not in accept or "json" in accept or "json" in content_type.lower()
+
+
+def whole_seconds(retry_after: RetryAfter) -> int:
+    """Rounded up. What is called and returns no such number of seconds leaves it at the default."""
+    if not callable(retry_after):
+        return math.ceil(retry_after)
+    try:
+        return math.ceil(check_seconds("retry_after", retry_after()))
+    except ConfigError:
+        return math.ceil(RETRY_AFTER)
+
+
+def refusals(settings: MiddlewareSettings) -> tuple[Refusal, Refusal]:
+    """Those of a full cap, and of one that cannot be asked."""
+    full = Refusal(settings.status, settings.retry_after, "overloaded", "too many requests in flight")
+    unavailable = Refusal(503, settings.retry_after, "unavailable", "admission control is unavailable")
+    return full, unavailable
