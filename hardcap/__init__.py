@@ -25,7 +25,7 @@ Layers, lowest first; a module imports only from those above it in this table:
     approximate  reserve and release by the sum of the slots
     snapshot     the read-only view
     nativecore   both modes natively
-    refusals     the line that tells of them, once a minute
+    overload     the line that tells of them, once a minute
     backend      which words, and which core on them
     connection   attached, closed, or inherited by a fork; refusals
     permit       what one reservation took

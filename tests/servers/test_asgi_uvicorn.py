@@ -15,7 +15,7 @@ import pytest
 
 import hardcap
 from tests.support.processes import eventually
-from tests.support.servers import Uvicorn, uvicorn
+from tests.support.servers import Server, uvicorn
 
 APP = "tests.support.held_app:app"
 WORKERS = 4
@@ -31,7 +31,7 @@ def in_flight(name: str, segment_dir: Path) -> int:
     return hardcap.inspect(name, segment_dir).resources[0].in_flight
 
 
-def client(server: Uvicorn) -> httpx.Client:
+def client(server: Server) -> httpx.Client:
     return httpx.Client(base_url=server.url, timeout=TIMEOUT, trust_env=False)
 
 
@@ -41,7 +41,7 @@ def client(server: Uvicorn) -> httpx.Client:
 class Holders:
     """Streams kept open through connections of their own, and the workers that answered or refused."""
 
-    def __init__(self, server: Uvicorn) -> None:
+    def __init__(self, server: Server) -> None:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         self._client = httpx.AsyncClient(base_url=server.url, timeout=TIMEOUT, limits=limits, trust_env=False)
         self._stack = contextlib.AsyncExitStack()
@@ -61,14 +61,14 @@ class Holders:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def of(cls, server: Uvicorn) -> AsyncIterator[Holders]:
+    async def of(cls, server: Server) -> AsyncIterator[Holders]:
         holders = cls(server)
         async with holders._client, holders._stack:
             yield holders
 
 
 def test_b45_four_workers_share_one_limit(env: dict[str, str], name: str, segment_dir: Path, tmp_path: Path) -> None:
-    async def fill(server: Uvicorn) -> None:
+    async def fill(server: Server) -> None:
         async with Holders.of(server) as holders:
             while len(set(holders.refused)) < WORKERS:  # each of the four has said no by itself
                 await holders.add(10)
@@ -87,7 +87,7 @@ def test_b45_four_workers_share_one_limit(env: dict[str, str], name: str, segmen
 
 
 def test_b45_the_witness_catches_an_uncapped_run(tmp_path: Path) -> None:
-    async def fill(server: Uvicorn) -> None:
+    async def fill(server: Server) -> None:
         async with Holders.of(server) as holders:
             await holders.add(2 * WORKERS)
             assert server.holders == 2 * WORKERS
@@ -100,13 +100,13 @@ def test_b45_the_witness_catches_an_uncapped_run(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def single(env: dict[str, str], tmp_path: Path) -> Iterator[Uvicorn]:
+def single(env: dict[str, str], tmp_path: Path) -> Iterator[Server]:
     """A server of one worker and a limit of one."""
     with uvicorn(APP, tmp_path, env={**env, "HARDCAP_LIMIT": "1"}) as server:
         yield server
 
 
-def test_b03_b22_b44_b45_the_unit_follows_the_response(single: Uvicorn, name: str, segment_dir: Path) -> None:
+def test_b03_b22_b44_b45_the_unit_follows_the_response(single: Server, name: str, segment_dir: Path) -> None:
     with client(single) as one, client(single) as other:
         assert [one.get("/").status_code for _ in range(3)] == [200] * 3  # a limit of one admits one
         with one.stream("GET", "/hold") as response:
@@ -140,7 +140,7 @@ def check_refusals(client: httpx.Client) -> None:
 
 
 def test_b29_refused_clients_that_neither_send_nor_read_disturb_nobody(
-    single: Uvicorn, name: str, segment_dir: Path
+    single: Server, name: str, segment_dir: Path
 ) -> None:
     address = urlsplit(single.url)
     assert address.hostname and address.port

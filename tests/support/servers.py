@@ -1,4 +1,4 @@
-"""A real uvicorn on loopback, with a deadline for everything, killed and reaped in the end."""
+"""Real servers on loopback, with a deadline for everything, killed and reaped in the end."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.support.processes import DEADLINE, ROOT, eventually
 
-_RUNNING = re.compile(r"Uvicorn running on (http://127\.0\.0\.1:\d+)")
+_LISTENING = re.compile(r"Uvicorn running on (http://127\.0\.0\.1:\d+)")
+_UVICORN = ["--host", "127.0.0.1", "--port", "0", "--loop", "uvloop", "--http", "httptools", "--no-access-log"]
 
 
-class Uvicorn:
-    """``app`` served by ``workers`` processes, each told the directory of the witness: see `tests.support.held_app`."""
+class Server:
+    """One server program; its workers are told the directory of the witness: see `tests.support.held_app`."""
 
-    def __init__(self, app: str, witness: Path, workers: int, env: dict[str, str]) -> None:
+    def __init__(self, command: Sequence[str], witness: Path, workers: int, env: dict[str, str]) -> None:
         self.witness = witness
         self.workers = workers
         self._log = os.memfd_create("log")
-        options = ["--host", "127.0.0.1", "--port", "0", "--loop", "uvloop", "--http", "httptools"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", app, "--workers", str(workers), "--no-access-log", *options],
+            [sys.executable, "-m", *command],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=self._log,
@@ -41,14 +41,14 @@ class Uvicorn:
     @property
     def url(self) -> str:
         """Where it listens. Port 0 was asked for, so the log is the only one to know."""
-        eventually(lambda: self._running() is not None, "uvicorn runs")
+        eventually(lambda: self._running() is not None, "the server runs")
         found = self._running()
         assert found
         return found[1]
 
     def _running(self) -> re.Match[str] | None:
         assert self.process.poll() is None, self.log
-        return _RUNNING.search(self.log)
+        return _LISTENING.search(self.log)
 
     def wait_until_started(self) -> None:
         eventually(lambda: len(self.files("startup")) == self.workers, "every worker has started")
@@ -56,6 +56,11 @@ class Uvicorn:
     def files(self, prefix: str) -> list[str]:
         """The files of this prefix in the witness's directory."""
         return [name for name in os.listdir(self.witness) if name.startswith(prefix)]
+
+    @property
+    def started(self) -> set[int]:
+        """The workers that there ever were, by process id."""
+        return {int(name.partition("-")[2]) for name in self.files("startup")}
 
     @property
     def holders(self) -> int:
@@ -69,9 +74,12 @@ class Uvicorn:
     def hold(self) -> None:
         (self.witness / "open").unlink()
 
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
     def stop(self) -> int:
         """SIGTERM, as a supervisor does. Its exit status."""
-        self.process.send_signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         return self.process.wait(DEADLINE)
 
     def close(self) -> None:
@@ -85,12 +93,26 @@ class Uvicorn:
 
 
 @contextlib.contextmanager
-def uvicorn(app: str, witness: Path, *, workers: int = 1, env: dict[str, str] | None = None) -> Iterator[Uvicorn]:
+def _started(command: Sequence[str], witness: Path, workers: int, env: dict[str, str] | None) -> Iterator[Server]:
     """A server that has started, all its workers included."""
-    server = Uvicorn(app, witness, workers, env or {})
+    server = Server(command, witness, workers, env or {})
     try:
         assert server.url
         server.wait_until_started()
         yield server
     finally:
         server.close()
+
+
+def uvicorn(
+    app: str, witness: Path, *options: str, workers: int = 1, env: dict[str, str] | None = None
+) -> contextlib.AbstractContextManager[Server]:
+    multiple = [] if "--reload" in options else ["--workers", str(workers)]
+    return _started(["uvicorn", app, *_UVICORN, *multiple, *options], witness, workers, env)
+
+
+def spawned(
+    *middleware: str, witness: Path, workers: int, env: dict[str, str] | None = None
+) -> contextlib.AbstractContextManager[Server]:
+    """Workers spawned on one listening socket, as vLLM starts its API servers: see `tests.support.spawned_servers`."""
+    return _started(["tests.support.spawned_servers", str(workers), *middleware], witness, workers, env)
