@@ -116,7 +116,7 @@ def test_segments_of_servers_that_are_gone_do_not_pile_up(spawn: Spawn, segment_
     (living,) = stats_of(1)
     living.set_num_requests(1)
     (segment_dir / "vllm-chat").touch()
-    for end in ("team.kill(0)", "None", "None"):
+    for end in ("team.kill(0)", "None"):
         parent = team_of(spawn, 1)
         parent.run("team.start(0)")
         assert parent.run("team.set({0: 1})") == [1]
