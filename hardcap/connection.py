@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from hardcap import bell, layout, locks, recovery, snapshot
+from hardcap import bell, layout, locks, overload, recovery, snapshot
 from hardcap import segment as segments
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted, wanted
@@ -147,9 +147,14 @@ class Connection:
 
     def refuse(self, wanted: Wanted, refused: int) -> int:
         """Count a refusal. A dry run then takes the units all the same: ``ADMITTED``."""
+        self.count_refusal(refused)
+        return refused if self.enforced else self.live().force(wanted)
+
+    def count_refusal(self, refused: int) -> None:
+        """Count one by that resource, and log that there are such if it is time."""
         admission = self.live()
         admission.refuse(refused)
-        return refused if self.enforced else admission.force(wanted)
+        overload.tell(admission, refused)
 
     def ring_bell(self) -> None:
         """Wake all who sleep, in this process and in others: they ask again."""

@@ -78,7 +78,7 @@ class Waiter:
 
     def give_up(self) -> Permit:
         """Count one refusal and raise it: :class:`CapExceeded`. A dry run admits all the same."""
-        self.connection.live().refuse(self._refused)
+        self.connection.count_refusal(self._refused)
         if not self.connection.enforced:
             answer = self._ask(self.wanted, self.headroom, False)
             if not isinstance(answer, int):

@@ -10,7 +10,8 @@ import hardcap
 from tests.meta import sources
 
 LAYERS = re.findall(r"^    (\w+)  +\S", (hardcap.__doc__ or "").partition("Layers")[2], re.MULTILINE)
-SEAMS = {"atomics": "words", "rich": "cli"}  # the only module that may import each of them
+# The only module that may import each of them.
+SEAMS = {"atomics": "words", "rich": "cli", "prometheus_client": "prometheus", "opentelemetry": "opentelemetry"}
 
 
 def imported_layers(module: str) -> set[str]:

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ _ANY_PORT = {
 def any_port(command: Sequence[str]) -> list[str]:
     """The command of a server, to be started on a port of the kernel's choice."""
     program, *arguments = command
-    return [program, *_ANY_PORT[program], *arguments]
+    return [program, *_ANY_PORT.get(program, ()), *arguments]
 
 
 class Server:
@@ -154,3 +155,11 @@ def granian(
         command = ["granian", app, *port, "--workers", str(workers), *options]
         with _started(command, witness, workers, env) as server:
             yield server
+
+
+def spawned(
+    *middleware: str, witness: Path, workers: int, env: dict[str, str] | None = None
+) -> contextlib.AbstractContextManager[Server]:
+    """Workers spawned on one listening socket, as vLLM starts its API servers: see `tests.support.spawned_servers`."""
+    command = [sys.executable, "-m", "tests.support.spawned_servers", str(workers), *middleware]
+    return _started(command, witness, workers, env)
