@@ -79,7 +79,8 @@ class Site:
     @property
     def inside(self) -> int:
         """Requests inside the application, by the witness, but those of dead workers."""
-        return len([file for file in self.server.files("holder") if Path("/proc", file.split("-")[1]).exists()])
+        files = self.server.files("holder")
+        return len([file for file in files if Path("/proc", file.split("-")[1], "exe").exists()])  # not of a zombie
 
     def all_back(self) -> None:
         def none_is_held() -> bool:
