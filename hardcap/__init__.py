@@ -6,33 +6,35 @@
 
 Layers, lowest first; a module imports only from those above it in this table:
 
-    extension    the native core, if it is there
-    errors       what can go wrong, one tree
-    layout       the byte map of a segment
-    settings     what each setting may be
-    config       Config: arguments, environment, TOML
-    amounts      what a caller asks for
-    words        64-bit words: the seam, and the only import of atomics
-    locks        kernel locks, and the descriptors that carry them
-    directory    the directory of segments, its lock, and what stands under a name
-    header       the shape of a segment, as its header tells it
-    publishing   how a new segment gets its name
-    segment      files: build, publish, attach, check, replace, unlink
-    recovery     sweep, return and settle
-    ownership    who owns a slot
-    admission    what both modes share
-    strict       reserve and release by compare-and-swap
-    approximate  reserve and release by the sum of the slots
-    snapshot     the read-only view
-    nativecore   both modes natively
-    backend      which words, and which core on them
-    connection   attached, closed, or inherited by a fork; refusals
-    permit       what one reservation took
-    limiter      Limiter: what users hold
-    portable     both in Python
-    natively     both in C
-    opening      from a configuration to a limiter
-    asgi         the middleware for ASGI servers
+    extension     the native core, if it is there
+    errors        what can go wrong, one tree
+    layout        the byte map of a segment
+    settings      what each setting may be
+    config        Config: arguments, environment, TOML
+    amounts       what a caller asks for
+    words         64-bit words: the seam, and the only import of atomics
+    locks         kernel locks, and the descriptors that carry them
+    directory     the directory of segments, its lock, and what stands under a name
+    header        the shape of a segment, as its header tells it
+    publishing    how a new segment gets its name
+    segment       files: build, publish, attach, check, replace, unlink
+    viewing       files to look at: not attended
+    recovery      sweep, return and settle
+    ownership     who owns a slot
+    admission     what both modes share
+    strict        reserve and release by compare-and-swap
+    approximate   reserve and release by the sum of the slots
+    snapshot      the read-only view
+    verification  which invariants a segment breaks
+    nativecore    both modes natively
+    backend       which words, and which core on them
+    connection    attached, closed, or inherited by a fork; refusals
+    permit        what one reservation took
+    limiter       Limiter: what users hold
+    portable      both in Python
+    natively      both in C
+    opening       from a configuration to a limiter
+    asgi          the middleware for ASGI servers
 """
 
 from __future__ import annotations
@@ -61,12 +63,16 @@ from hardcap.limiter import Limiter
 from hardcap.opening import open_limiter
 from hardcap.permit import Permit
 from hardcap.snapshot import ProcessSnapshot, ResourceSnapshot, Snapshot, Totals
+from hardcap.verification import Finding
+from hardcap.verification import verify as _verify
+from hardcap.viewing import viewing as _viewing
 
 __all__ = [
     "BackendUnavailable",
     "CapExceeded",
     "Config",
     "ConfigError",
+    "Finding",
     "HardcapError",
     "LayoutMismatch",
     "Limiter",
@@ -85,6 +91,7 @@ __all__ = [
     "inspect",
     "open",
     "unlink",
+    "verify",
 ]
 
 
@@ -131,8 +138,14 @@ def open(
 def inspect(name: str, directory: str | os.PathLike[str] | None = None) -> Snapshot:
     """Read a segment without attaching to it. Raises :class:`SegmentError` where there is none."""
     Config(name, directory=directory)
-    with _segment.viewing(name, directory) as segment:
+    with _viewing(name, directory) as segment:
         return _snapshot.read(segment, choose(None, segment.path).name)
+
+
+def verify(name: str, directory: str | os.PathLike[str] | None = None) -> list[Finding]:
+    """:meth:`Limiter.verify` without attaching. Raises :class:`SegmentError` where nothing stands that could be one."""
+    Config(name, directory=directory)
+    return _verify(name, directory)
 
 
 def unlink(name: str, directory: str | os.PathLike[str] | None = None, force: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 import warnings
 import weakref
@@ -16,9 +17,11 @@ from hardcap.amounts import Wanted, wanted
 from hardcap.backend import Backend
 from hardcap.config import Config
 from hardcap.directory import Directory
-from hardcap.errors import CapExceeded, SegmentError
+from hardcap.errors import CapExceeded, SegmentError, SegmentRetired
 from hardcap.ownership import claim, move_out
 from hardcap.segment import Segment
+
+log = logging.getLogger("hardcap")
 
 
 class _Attachment:
@@ -80,6 +83,7 @@ class Connection:
         self.closed = False
         self._opening = threading.RLock()
         self.attaching = False
+        self._ended: Segment | None = None  # the one whose end was logged
         self._attachment: _Attachment | None = None
         self.admission: Admission | _Absent = _Absent(self)
         self.live()
@@ -125,7 +129,7 @@ class Connection:
         admission = self.live()
         with admission.visit():
             self.check_lock(admission.segment)
-            admission.segment.check_in_use()
+            self.check_in_use(admission.segment)
             if recovery.is_due(admission.segment) and recovery.sweep(admission.segment).changed:
                 refused = admission.reserve(wanted, headroom)
         if refused != ADMITTED:
@@ -138,6 +142,21 @@ class Connection:
             self.close()
             remedy = "do not close descriptors you did not open; open the limiter after daemonizing"
             raise SegmentError(self.path, "the descriptor of its locks closed by other code", "it open", remedy)
+
+    def check_in_use(self, segment: Segment) -> None:
+        """Raise :class:`SegmentRetired` if nobody is to go on there."""
+        error = self.notice_end(segment)
+        if error is not None:
+            raise error
+
+    def notice_end(self, segment: Segment) -> SegmentRetired | None:
+        """The error for a segment that has come to its end, by force or by the loss of its name; logged once."""
+        error = segment.end()
+        if error is not None and self._ended is not segment:
+            self._ended = segment
+            segment.retire_nameless()
+            log.warning("%s", error)
+        return error
 
     def exceeded(self, wanted: Wanted, index: int) -> CapExceeded:
         """The error for a reservation that resource ``index`` refused."""

@@ -20,6 +20,8 @@ from hardcap.errors import SegmentError
 LOCK_PATIENCE = 10.0  # seconds
 _HANDLE = os.O_PATH | os.O_NOFOLLOW
 OWNER_ONLY = 0o600
+ANY_MODE = 0o777
+REMOVED = "its file removed under its users"
 
 
 def default_directory() -> str:
@@ -123,14 +125,15 @@ class Directory:
         except OSError as error:
             raise failure(self.file(name), error, "a segment") from error
         try:
-            self._vet(self.file(name), os.fstat(handle), os.fstat(descriptor).st_uid)
+            self.vet(self.file(name), os.fstat(handle), os.fstat(descriptor).st_uid)
             return locks.reopen(handle, flags)
         except OSError as error:
             raise failure(self.file(name), error, "a segment", os.fstat(handle)) from error
         finally:
             locks.close(handle)
 
-    def _vet(self, path: str, status: os.stat_result, directory_owner: int) -> None:
+    def vet(self, path: str, status: os.stat_result, directory_owner: int) -> None:
+        """:class:`SegmentError` unless an object of that status may be a segment of ours."""
         remedy = "it was left untouched; remove it or choose another name"
         if not stat.S_ISREG(status.st_mode):
             raise SegmentError(path, _kind(status.st_mode), "a regular file", remedy)
@@ -142,6 +145,23 @@ class Directory:
         if stat.S_IMODE(status.st_mode) & ~self.permissions:
             remedy = f"open it with permissions=0o{stat.S_IMODE(status.st_mode):o} if it is shared on purpose"
             raise SegmentError(path, describe(status), f"mode {self.permissions:04o} or narrower", remedy)
+
+
+def lost_name(path: str, descriptor: int) -> str:
+    """What became of the name of an open file, in words; nothing while ``path`` leads to it, or nobody can tell.
+
+    Nobody can from where the directory is not to be seen: as another user, or with another root.
+    """
+    if not os.fstat(descriptor).st_nlink:
+        return REMOVED
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return "its file moved away under its users" if os.path.isdir(os.path.dirname(path)) else ""
+    except OSError:
+        return ""
+    replaced = (status.st_dev, status.st_ino) != locks.identity(descriptor)
+    return f"{_kind(status.st_mode)} in the place of its own" if replaced else ""
 
 
 def describe(status: os.stat_result) -> str:

@@ -95,7 +95,7 @@ class SlotsExhausted(SegmentError):
 
 
 class SegmentRetired(SegmentError):
-    """The segment was removed by force. Open the name again for a new one."""
+    """The segment was removed by force, or its file removed or replaced. Open the name again for a new one."""
 
 
 class SegmentClosed(SegmentError):

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 
 from hardcap import layout
 from hardcap.config import Mode
+from hardcap.directory import REMOVED
 from hardcap.errors import LayoutMismatch, SegmentError
 from hardcap.words import words_of
 
 MODE_NUMBERS = {Mode.strict: 1, Mode.approximate: 2}
 _MODES = {number: mode for mode, number in MODE_NUMBERS.items()}
+_RETIRED = {
+    layout.RETIRED_BY_FORCE: "it retired by unlink --force",
+    layout.RETIRED_NAMELESS: REMOVED,
+}
 _RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
@@ -31,7 +36,6 @@ class Header:
 
     shape: Shape
     configured: tuple[int, ...]
-    retired: bool
 
 
 def read_ours(path: str, file: int) -> bytes:
@@ -47,7 +51,7 @@ def read_ours(path: str, file: int) -> bytes:
 
 def parse(path: str, image: bytes, file: int) -> Header:
     """The header, or an error that says what is wrong with it."""
-    version, retired_flag, size, mode, resources, slots = words_of(image, layout.H_VERSION, 6)
+    version, flag, size, mode, resources, slots = words_of(image, layout.H_VERSION, 6)
     if version != layout.LAYOUT_VERSION:
         remedy = "stop all processes of the other version first"
         raise LayoutMismatch(path, f"layout version {version}", f"version {layout.LAYOUT_VERSION}", remedy)
@@ -61,11 +65,17 @@ def parse(path: str, image: bytes, file: int) -> Header:
         and 1 <= resources == len(set(names))
         and all(map(_RESOURCE.fullmatch, names))
         and max(limits) <= layout.MAX_LIMIT
+        and flag in (0, *_RETIRED)
     )
     if not sane:
-        found = f"a damaged header (size {actual}, {slots} slots, {resources} resources, mode {mode})"
+        found = f"a damaged header (size {actual}, {slots} slots, {resources} resources, mode {mode}, flag {flag})"
         raise LayoutMismatch(path, found, "the header of a segment", "stop all processes attached, then open again")
-    return Header(Shape(_MODES[mode], names, slots), limits, bool(retired_flag))
+    return Header(Shape(_MODES[mode], names, slots), limits)
+
+
+def retired(flag: int) -> str:
+    """What the retired flag says, in words; nothing while the segment is in use, or for a flag that nobody has set."""
+    return _RETIRED.get(flag, "")
 
 
 def _names(image: bytes, count: int) -> tuple[str, ...]:

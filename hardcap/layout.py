@@ -36,7 +36,7 @@ NAME_BYTES: Final = 32
 # The first three words and the attendance byte stay where they are in every layout version.
 H_MAGIC: Final = 0
 H_VERSION: Final = 1
-H_RETIRED: Final = 2  # 1 once `unlink --force` came; read on every refusal
+H_RETIRED: Final = 2  # 1 once `unlink --force` came, 2 once a user saw that its file is removed; read on every refusal
 H_FILE_BYTES: Final = 3
 H_MODE: Final = 4  # 1 strict, 2 approximate
 H_RESOURCES: Final = 5
@@ -66,6 +66,9 @@ S_RELEASED: Final = 12
 S_REFUSED: Final = 16  # 4 words, one a resource: calls it refused
 # line 3: the totals as they were when this owner came, so that its own share can be told
 S_BASELINE: Final = 24  # admitted, released, refused x 4
+
+RETIRED_BY_FORCE: Final = 1
+RETIRED_NAMELESS: Final = 2
 
 STATE_FREE: Final = 0
 STATE_LIVE: Final = 1

@@ -10,8 +10,10 @@ from hardcap import layout, recovery, snapshot
 from hardcap.amounts import ONE, index_of
 from hardcap.config import Config, Mode, check_integer
 from hardcap.connection import Connection
+from hardcap.directory import OWNER_ONLY, Directory
 from hardcap.permit import Permit
 from hardcap.snapshot import Snapshot
+from hardcap.verification import Finding, verify_attached
 
 
 class Limiter:
@@ -94,7 +96,7 @@ class Limiter:
         admission = self._connection.live()
         with admission.visit(), self._connection.place.locked():
             self._connection.check_lock(admission.segment)
-            admission.segment.check_in_use()
+            self._connection.check_in_use(admission.segment)
             admission.segment.set_limits(checked)
 
     @property
@@ -121,6 +123,7 @@ class Limiter:
         admission = self._connection.live()
         with admission.visit():
             self._connection.check_lock(admission.segment)
+            self._connection.notice_end(admission.segment)
             return snapshot.read(admission.segment, self._connection.backend.name, admission.slot)
 
     def reap(self) -> int:
@@ -128,7 +131,21 @@ class Limiter:
         admission = self._connection.live()
         with admission.visit():
             self._connection.check_lock(admission.segment)
+            self._connection.notice_end(admission.segment)
             return recovery.sweep(admission.segment).owners
+
+    def verify(self) -> list[Finding]:
+        """Which invariants the segment breaks, each with what to do; an empty list if none, as should be.
+
+        It takes nothing, changes nothing, and may be called while everything runs. What seems broken is looked at
+        again before it is told, for about 10 ms. A count that changes without a pause is waited for, up to 1 s, and
+        then left out, with a logged warning.
+        """
+        admission = self._connection.live()
+        with admission.visit():
+            self._connection.check_lock(admission.segment)
+            permissions = self._connection.config.permissions or OWNER_ONLY
+            return verify_attached(admission.segment, Directory(self._connection.place.path, permissions=permissions))
 
     def close(self) -> None:
         """Give back what is held and detach. Idempotent; afterwards every call raises :class:`SegmentClosed`.

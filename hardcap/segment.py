@@ -12,20 +12,18 @@ import logging
 import mmap
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from hardcap import layout, locks
 from hardcap.config import Config, Mode
-from hardcap.directory import OWNER_ONLY, Directory, failure
+from hardcap.directory import ANY_MODE, OWNER_ONLY, Directory, failure, lost_name
 from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClosed, SegmentError, SegmentRetired
-from hardcap.header import MODE_NUMBERS, Header, Shape, parse, read_ours
+from hardcap.header import MODE_NUMBERS, Header, Shape, parse, read_ours, retired
 from hardcap.locks import Sweeper
 from hardcap.publishing import publish, remove_debris
-from hardcap.words import MappedWords, MapWords, PlainWords, never_collect, words_of
+from hardcap.words import MappedWords, MapWords, never_collect, words_of
 
 log = logging.getLogger("hardcap")
-
-_ANY_MODE = 0o777
 
 
 class Segment:
@@ -55,10 +53,19 @@ class Segment:
         """Whether the kernel still knows us as attached: somebody may have closed all descriptors."""
         return locks.is_ours(self.lock)
 
-    def check_in_use(self) -> None:
-        """Raise if it was retired by ``unlink --force``."""
-        if self.words.load(layout.H_RETIRED):
-            raise SegmentRetired(self.path, "it retired by unlink --force", "a segment in use", "open the name again")
+    def end(self) -> SegmentRetired | None:
+        """Why nobody is to go on here, if so: it is retired, or its name leads to it no more."""
+        found = retired(self.words.load(layout.H_RETIRED)) or lost_name(self.path, self.lock)
+        return SegmentRetired(self.path, found, "a segment in use", "open the name again") if found else None
+
+    def retire_nameless(self) -> None:
+        """Tell all others, if no name leads to this file: nobody can come any more, so those who are there go too.
+
+        No configuration can contradict it, so the directory's lock is not waited for.
+        """
+        if not os.fstat(self.lock).st_nlink:
+            self.words.compare_exchange(layout.H_RETIRED, 0, layout.RETIRED_NAMELESS)
+            self.set_limits(dict.fromkeys(range(len(self.shape.resources)), 0))
 
     def high_water(self) -> int:
         """Number of slots ever used. Every scan reads it after the global word. [H1]"""
@@ -162,7 +169,7 @@ def _is_free(path: str, image: bytes, file: int, lock: int, map_words: MapWords)
     """Nobody is attached, or those who are have been told to leave: the name is to be had."""
     if locks.take(lock, layout.ATTENDANCE_BYTE):
         return True
-    if not words_of(image, layout.H_RETIRED, 1)[0]:
+    if not retired(words_of(image, layout.H_RETIRED, 1)[0]):
         return False
     _retire(path, image, file, map_words)  # once more, for whoever retired it may have died in the middle
     return True
@@ -228,32 +235,6 @@ def _nothing_there(path: str) -> ConfigError:
     return ConfigError("limit", None, f"a limit, since there is no segment '{path}' to attach to")
 
 
-@contextlib.contextmanager
-def viewing(name: str, directory: str | os.PathLike[str] | None) -> Iterator[Segment]:
-    """A segment to look at, mapped read-only and not attended."""
-    place = Directory(directory, permissions=_ANY_MODE if directory is not None else OWNER_ONLY)
-    with place.opened() as descriptor:
-        file = place.open_file(descriptor, name, os.O_RDONLY)
-    if file is None:
-        raise absent(place.file(name))
-    try:
-        segment = _view(place.file(name), file)
-    except BaseException:
-        locks.close(file)
-        raise
-    with contextlib.closing(segment):
-        yield segment
-
-
-def _view(path: str, file: int) -> Segment:
-    shape = parse(path, read_ours(path, file), file).shape
-    try:
-        memory = mmap.mmap(file, layout.segment_bytes(shape.slots), prot=mmap.PROT_READ)
-    except OSError as error:
-        raise failure(path, error, "a file that can be mapped") from error
-    return Segment(path, shape, file, memory, PlainWords(memory))
-
-
 def absent(path: str) -> SegmentError:
     """The error for a name under which nothing stands."""
     return SegmentError(path, "nothing", "a segment", "check the name and the directory")
@@ -261,7 +242,7 @@ def absent(path: str) -> SegmentError:
 
 def unlink(name: str, directory: str | os.PathLike[str] | None, map_words: MapWords, *, force: bool) -> None:
     """Remove a segment nobody attends; with ``force`` retire it under its users."""
-    place = Directory(directory, permissions=_ANY_MODE if directory is not None else OWNER_ONLY)
+    place = Directory(directory, permissions=ANY_MODE if directory is not None else OWNER_ONLY)
     path = place.file(name)
     try:
         with place.locked() as descriptor:
@@ -293,7 +274,8 @@ def _retire(path: str, image: bytes, file: int, map_words: MapWords) -> None:
         segment = _map_to_retire(path, image, file, map_words)  # all that can fail comes before the flag
         if segment is not None:
             stack.callback(segment.close)
-        os.pwrite(file, (1).to_bytes(layout.WORD, "little"), layout.H_RETIRED * layout.WORD)
+        flag = layout.RETIRED_BY_FORCE.to_bytes(layout.WORD, "little")
+        os.pwrite(file, flag, layout.H_RETIRED * layout.WORD)
         if segment is not None:
             segment.set_limits(dict.fromkeys(range(len(segment.shape.resources)), 0))
     log.warning("segment '%s' is retired under its users, who will open a new one", path)

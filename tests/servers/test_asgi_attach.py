@@ -6,15 +6,18 @@ import asyncio
 import logging
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hardcap
+from hardcap import layout
 from hardcap.asgi import HardcapMiddleware
 from hardcap.opening import open_limiter
 from tests.support.asgi import Exchange, Gated, directory_locked
+from tests.support.damage import mapped
 from tests.support.processes import eventually
 
 LIMIT = 4
@@ -204,19 +207,42 @@ def test_no_attachment_is_503_one_line_and_another_try_each_second(
     eventually(lambda: request(app).status == 200, "attached once it can be")
 
 
-def test_a_retired_segment_is_left_for_a_new_one(name: str, segment_dir: Path) -> None:
+REMOVALS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "unlink --force": (lambda path: hardcap.unlink(path.name, path.parent, force=True), "retired by unlink --force"),
+    "rm": (os.unlink, "its file removed under its users"),
+    "mv": (lambda path: path.rename(path.parent / "elsewhere"), "its file moved away under its users"),
+}
+
+
+@pytest.mark.parametrize(("remove", "found"), REMOVALS.values(), ids=REMOVALS)
+def test_b40_a_segment_without_its_name_is_left_for_a_new_one(
+    name: str,
+    segment_dir: Path,
+    caplog: pytest.LogCaptureFixture,
+    remove: Callable[[Path], object],
+    found: str,
+) -> None:
+    """B40: at the first refusal, which becomes an admission there; what was taken goes back where it was taken."""
+
     async def main() -> None:
         app = HardcapMiddleware(answers)
-        stream = Gated()
-        task = asyncio.create_task(stream.run(app))
-        await stream.waiting.wait()
-        hardcap.unlink(name, directory=segment_dir, force=True)
-        assert (await Exchange().run(app)).status == 200
-        stream.gate.set()
-        await task
-        assert stream.status == 200
+        streams = [Gated() for _ in range(LIMIT)]
+        tasks = [asyncio.create_task(stream.run(app)) for stream in streams]
+        for stream in streams:
+            await stream.waiting.wait()
+        with mapped(segment_dir / name) as old:
+            remove(segment_dir / name)
+            caplog.clear()
+            assert [(await Exchange().run(app)).status for _ in range(3)] == [200] * 3
+            for stream in streams:
+                stream.gate.set()
+            await asyncio.gather(*tasks)
+            assert [stream.status for stream in streams] == [200] * LIMIT
+            assert layout.low(old[layout.global_word(0)]) == layout.low(old[layout.slot_word(0, 0)]) == 0
         snapshot = hardcap.inspect(name, segment_dir)
-        assert snapshot.totals.admitted == 1 and snapshot.resources[0].in_flight == 0
+        assert snapshot.totals.admitted == 3 and snapshot.resources[0].in_flight == 0
+        (line,) = [record.getMessage() for record in caplog.records if record.name == "hardcap"]
+        assert found in line and line.endswith("open the name again")
 
     asyncio.run(asyncio.wait_for(main(), 60))
 

@@ -25,7 +25,7 @@ _WORK: Final = "from tests.support.fleet import work\nwork(limiter, witness, see
 
 
 class Worker:
-    """One process's share in the work: random requests until the file ``stop`` is there."""
+    """One process's share in the work: random requests until the file ``stop`` is there, or the segment retired."""
 
     def __init__(self, limiter: hardcap.Limiter, witness: Witness, seed: int) -> None:
         self._limiter = limiter
@@ -39,6 +39,9 @@ class Worker:
                 self._random.choice((self._bare, self._permit))()
             except hardcap.CapExceeded:
                 self.tally["refused"] += 1
+            except hardcap.SegmentRetired:
+                self.tally["retired"] += 1
+                return
             except hardcap.SegmentError as error:  # the segment is damaged, where a test does so
                 self.tally[type(error).__name__] += 1
             except hardcap.ReleaseError:

@@ -13,7 +13,7 @@ import pytest
 
 from hardcap import directory as module
 from hardcap import locks
-from hardcap.directory import Directory, describe, failure
+from hardcap.directory import Directory, describe, failure, lost_name
 from hardcap.errors import SegmentError
 from tests.support.namespaces import needs_root
 
@@ -42,6 +42,23 @@ def umask() -> Iterator[Callable[[int], int]]:
 
 def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+@needs_root
+def test_another_user_cannot_tell_what_became_of_a_name(segment_dir: Path) -> None:
+    """One who may not look into the directory any more goes by the file's own count of names."""
+    path = segment_dir / "file"
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR)
+    path.rename(segment_dir / "elsewhere")
+    assert lost_name(os.fspath(path), descriptor) == "its file moved away under its users"
+    pid = os.fork()
+    if not pid:
+        os.setuid(STRANGER)
+        os._exit(os.getuid() != STRANGER or lost_name(os.fspath(path), descriptor) != "")
+    assert os.waitpid(pid, 0)[1] == 0
+    (segment_dir / "elsewhere").unlink()
+    assert lost_name(os.fspath(path), descriptor) == "its file removed under its users"
+    os.close(descriptor)
 
 
 def test_the_default_is_this_users() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from hardcap import layout, locks
 from hardcap.config import Config
-from hardcap.errors import SegmentError, SegmentRetired
+from hardcap.errors import LayoutMismatch, SegmentError, SegmentRetired
 from hardcap.segment import Segment, closed
 from tests.support.descriptions import second_description
 from tests.support.namespaces import needs_root
@@ -93,11 +93,42 @@ def test_a_high_water_mark_beyond_the_slots_is_no_reason_to_read_on(segment: Seg
         segment.high_water()
 
 
-def test_the_retired_flag(segment: Segment) -> None:
-    segment.check_in_use()
-    segment.words.store(layout.H_RETIRED, 1)
-    with pytest.raises(SegmentRetired):
-        segment.check_in_use()
+@pytest.mark.parametrize(
+    ("flag", "found"), [(1, "it retired by unlink --force"), (2, "its file removed under its users")]
+)
+def test_the_retired_flag(segment: Segment, flag: int, found: str) -> None:
+    assert segment.end() is None
+    segment.words.store(layout.H_RETIRED, flag)
+    end = segment.end()
+    assert isinstance(end, SegmentRetired)
+    assert (end.found, end.remedy) == (found, "open the name again")
+
+
+@pytest.mark.parametrize("flag", [3, layout.U64])
+def test_a_flag_that_nobody_has_set_ends_nothing(segment: Segment, config: Config, flag: int) -> None:
+    """It is damage: whoever comes is refused, so that there is no second cap."""
+    segment.words.store(layout.H_RETIRED, flag)
+    assert segment.end() is None
+    with pytest.raises(LayoutMismatch, match=f"flag {flag}"):
+        attach(config)
+
+
+def test_a_file_that_has_no_name_is_retired_for_all(segment: Segment, config: Config) -> None:
+    second = attach(config)
+    segment.retire_nameless()
+    assert second.end() is None and second.limits() == LIMITS
+    os.unlink(segment.path)
+    segment.retire_nameless()
+    assert second.words.load(layout.H_RETIRED) == layout.RETIRED_NAMELESS
+    assert second.limits() == dict.fromkeys(LIMITS, 0)
+    second.close()
+
+
+def test_by_force_stays_by_force(segment: Segment) -> None:
+    segment.words.store(layout.H_RETIRED, layout.RETIRED_BY_FORCE)
+    os.unlink(segment.path)
+    segment.retire_nameless()
+    assert segment.words.load(layout.H_RETIRED) == layout.RETIRED_BY_FORCE
 
 
 def test_the_lock_closed_by_other_code(segment: Segment) -> None:
