@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from hardcap import layout, recovery, snapshot
+from hardcap import recovery, snapshot
 from hardcap.amounts import ONE, limits_by_index
 from hardcap.config import Config, Mode
 from hardcap.connection import Connection

@@ -1,4 +1,4 @@
-"""``hardcap set-limit``, ``reap`` and ``unlink``: what changes a segment. They attend while they do, and claim no slot."""
+"""``hardcap set-limit``, ``reap`` and ``unlink``: they attend while they change a segment, without a slot."""
 
 from __future__ import annotations
 

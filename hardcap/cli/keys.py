@@ -8,7 +8,7 @@ import sys
 import termios
 import tty
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 
 class Keys:
@@ -16,7 +16,7 @@ class Keys:
 
     def __init__(self) -> None:
         self._input = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
-        self._before: list[object] = []
+        self._before: list[Any] = []
 
     def __enter__(self) -> Self:
         if self._input is not None:

@@ -6,7 +6,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -51,38 +51,43 @@ def _names(parsed_args: argparse.Namespace, **_context: Any) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--dir", metavar="PATH", help="the directory of segments, by default /dev/shm/hardcap-<uid>")
     parser = argparse.ArgumentParser(prog="hardcap", description="Look at segments and operate on them.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {metadata.version('hardcap-admission')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, run: Any, text: str, names: str | None = None) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, parents=[shared], help=text, description=text)
-        if names is not None:
-            made.add_argument("name", nargs=names or None, metavar="NAME", help="of a segment").completer = _names  # type: ignore[attr-defined]
-        made.set_defaults(run=run)
-        return made
+    status_ = _add(commands, "status", _on_console(status.run), "all segments in one table, or one of them in detail")
+    top_ = _add(commands, "top", _on_console(top.run), "the same, live: q quits, p pauses, s sorts, r reverses")
+    limit = _add(commands, "set-limit", change.set_limit, "change limits for all processes, at once")
+    reap = _add(commands, "reap", change.reap, "recover what dead processes held, now")
+    verify = _add(commands, "verify", look.verify, "say which invariants a segment breaks")
+    unlink = _add(commands, "unlink", change.unlink, "remove a segment that nobody is attached to")
+    metrics = _add(commands, "metrics", look.metrics, "in the text format of Prometheus")
+    _add(commands, "check", _on_console(fitness.run), "is this machine fit for hardcap")
 
-    interval = {"type": _seconds, "default": 1.0, "metavar": "SECONDS", "help": "between two samples, 1 by default"}
-    shown = command("status", _on_console(status.run), "all segments in one table, or one of them in detail", "?")
-    shown.add_argument("--json", action="store_true", help="for programs")
-    shown.add_argument("--interval", **interval)
-    command("top", _on_console(top.run), "the same, live: q quits, p pauses, s sorts, r reverses", "?").add_argument(
-        "--interval", **interval
-    )
-    limit = command("set-limit", change.set_limit, "change limits for all processes, at once", "")
+    for command in (status_, top_):
+        _name(command, nargs="?")
+        command.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two samples")
+    for command in (limit, reap, verify, unlink, metrics):
+        _name(command)
+    status_.add_argument("--json", action="store_true", help="for programs")
     limit.add_argument("limit", nargs="+", metavar="N|RESOURCE=N", help="of the first resource, or by name; 0 drains")
-    command("reap", change.reap, "recover what dead processes held, now", "")
-    command("verify", look.verify, "say which invariants a segment breaks", "")
-    removed = command("unlink", change.unlink, "remove a segment that nobody is attached to", "")
-    removed.add_argument("--force", action="store_true", help="retire it under its users, who open a new one")
-    command("metrics", look.metrics, "in the text format of Prometheus", "")
-    command("check", _on_console(fitness.run), "is this machine fit for hardcap")
+    unlink.add_argument("--force", action="store_true", help="retire it under its users, who open a new one")
     return parser
 
 
-def _on_console(run: Any) -> Any:
+def _add(commands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    command.add_argument("--dir", metavar="PATH", help="of the segments, by default /dev/shm/hardcap-<uid>")
+    command.set_defaults(run=run)
+    return command
+
+
+def _name(command: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    argument = command.add_argument("name", nargs=nargs, metavar="NAME", help="of a segment")
+    argument.completer = _names  # type: ignore[attr-defined]
+
+
+def _on_console(run: Callable[[argparse.Namespace, Console], int]) -> Callable[[argparse.Namespace], int]:
     return lambda args: run(args, Console(highlight=False))
 
 
