@@ -25,6 +25,7 @@ Layers, lowest first; a module imports only from those above it in this table:
     approximate  reserve and release by the sum of the slots
     snapshot     the read-only view
     nativecore   both modes natively
+    refusals     the line that tells of them, once a minute
     backend      which words, and which core on them
     connection   attached, closed, or inherited by a fork; refusals
     permit       what one reservation took
@@ -33,6 +34,10 @@ Layers, lowest first; a module imports only from those above it in this table:
     natively     both in C
     opening      from a configuration to a limiter
     asgi         the middleware for ASGI servers
+    figures      what is exported of a segment
+    prometheus   the collector for prometheus_client
+    opentelemetry  the same figures as instruments
+    vllm         the drop-in for vLLM's class
 """
 
 from __future__ import annotations
