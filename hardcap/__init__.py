@@ -6,37 +6,42 @@
 
 Layers, lowest first; a module imports only from those above it in this table:
 
-    extension     the native core, if it is there
-    errors        what can go wrong, one tree
-    layout        the byte map of a segment
-    settings      what each setting may be
-    config        Config: arguments, environment, TOML
-    amounts       what a caller asks for
-    words         64-bit words: the seam, and the only import of atomics
-    locks         kernel locks, and the descriptors that carry them
-    directory     the directory of segments, its lock, and what stands under a name
-    header        the shape of a segment, as its header tells it
-    publishing    how a new segment gets its name
-    segment       files: build, publish, attach, check, replace, unlink
-    viewing       files to look at: not attended
-    recovery      sweep, return and settle
-    attending     files to operate on: attended, without a slot
-    ownership     who owns a slot
-    admission     what both modes share
-    strict        reserve and release by compare-and-swap
-    approximate   reserve and release by the sum of the slots
-    snapshot      the read-only view
-    verification  which invariants a segment breaks
-    nativecore    both modes natively
-    backend       which words, and which core on them
-    connection    attached, closed, or inherited by a fork; refusals
-    permit        what one reservation took
-    limiter       Limiter: what users hold
-    portable      both in Python
-    natively      both in C
-    opening       from a configuration to a limiter
-    asgi          the middleware for ASGI servers
-    cli           the command line, with a table of its own
+    extension      the native core, if it is there
+    errors         what can go wrong, one tree
+    layout         the byte map of a segment
+    settings       what each setting may be
+    config         Config: arguments, environment, TOML
+    amounts        what a caller asks for
+    words          64-bit words: the seam, and the only import of atomics
+    locks          kernel locks, and the descriptors that carry them
+    directory      the directory of segments, its lock, and what stands under a name
+    header         the shape of a segment, as its header tells it
+    publishing     how a new segment gets its name
+    segment        files: build, publish, attach, check, replace, unlink
+    viewing        files to look at: not attended
+    recovery       sweep, return and settle
+    attending      files to operate on: attended, without a slot
+    ownership      who owns a slot
+    admission      what both modes share
+    strict         reserve and release by compare-and-swap
+    approximate    reserve and release by the sum of the slots
+    snapshot       the read-only view
+    verification   which invariants a segment breaks
+    nativecore     both modes natively
+    refusals       the line that tells of them, once a minute
+    backend        which words, and which core on them
+    connection     attached, closed, or inherited by a fork; refusals
+    permit         what one reservation took
+    limiter        Limiter: what users hold
+    portable       both in Python
+    natively       both in C
+    opening        from a configuration to a limiter
+    asgi           the middleware for ASGI servers
+    figures        what is exported of a segment
+    prometheus     the collector for prometheus_client
+    opentelemetry  the same figures as instruments
+    vllm           the drop-in for vLLM's class
+    cli            the command line, with a table of its own
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from hardcap import layout, locks, recovery, snapshot
+from hardcap import layout, locks, recovery, refusals, snapshot
 from hardcap import segment as segments
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted, wanted
@@ -134,6 +134,7 @@ class Connection:
                 refused = admission.reserve(wanted, headroom)
         if refused != ADMITTED:
             admission.refuse(refused)
+            refusals.tell(admission, refused)
         return refused
 
     def check_lock(self, segment: Segment) -> None:

@@ -80,7 +80,7 @@ def read(segment: Segment, backend: str, own_slot: int | None = None) -> Snapsho
         backend=backend,
         resources=tuple(_resource(segment, index) for index in range(len(segment.shape.resources))),
         processes=tuple(found for slot in slots if (found := _process(segment, slot, own_slot)) is not None),
-        totals=_totals(segment),
+        totals=overall(segment),
     )
 
 
@@ -132,7 +132,8 @@ def _owner(segment: Segment, slot: int, own_slot: int | None) -> ProcessSnapshot
     )
 
 
-def _totals(segment: Segment) -> Totals:
+def overall(segment: Segment) -> Totals:
+    """The totals of all owners there ever were."""
     names = segment.shape.resources
     sums = [sum(column) for column in zip(*(totals(segment, s) for s in range(segment.high_water())), strict=True)]
     admitted, released, *refused = sums or [0] * (2 + layout.MAX_RESOURCES)
