@@ -44,13 +44,14 @@ class Attended:
 @contextlib.contextmanager
 def attending(name: str, directory: str | os.PathLike[str] | None, map_words: MapWords) -> Iterator[Attended]:
     """The segment of that name. :class:`SegmentError` where there is none, or nobody else is attached to it."""
+    config = Config(name, directory=directory)
     place = Directory(directory, permissions=ANY_MODE if directory is not None else OWNER_ONLY)
     with place.locked() as descriptor:
         file = place.open_file(descriptor, name, os.O_RDWR)
         if file is None:
             raise absent(place.file(name))
         try:
-            segment = _attend(place.file(name), Config(name, directory=directory), map_words, file)
+            segment = _attend(place.file(name), config, map_words, file)
         finally:
             locks.close(file)
     with contextlib.closing(segment):

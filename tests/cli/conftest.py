@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+# Every test that says ``mode`` runs in both.
+from tests.process.conftest import mode as mode
 from tests.support import commands
 
 Hardcap = Callable[..., subprocess.CompletedProcess[str]]
