@@ -67,19 +67,8 @@ def test_the_installed_command_is_the_module() -> None:
 
 def test_a_reader_that_has_seen_enough(attached: Spawn, name: str, segment_dir: Path) -> None:
     attached(limit=1)
-    command = [
-        sys.executable,
-        "-W",
-        "error",
-        "-X",
-        "dev",
-        "-m",
-        "hardcap.cli",
-        "verify",
-        name,
-        "--dir",
-        os.fspath(segment_dir),
-    ]
+    command = [sys.executable, "-W", "error", "-X", "dev", "-m", "hardcap.cli"]
+    command += ["verify", name, "--dir", os.fspath(segment_dir)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
