@@ -91,7 +91,8 @@ class Source:
             return None
         try:
             if isinstance(amount, int):
-                return limiter.admit(amount, timeout=timeout)
+                # A native limiter answers calls without keywords by itself.
+                return limiter.admit(amount, timeout=timeout) if timeout else limiter.admit(amount)
             # Our own keywords written out: among the resources they are an error.
             return limiter.admit(timeout=timeout, headroom=0, **amount)
         except (SegmentError, OSError) as error:
