@@ -109,6 +109,11 @@ class Crowd:
             for connection in self._connections():
                 group.create_task(self._ask_on(connection))
 
+    @property
+    def workers(self) -> list[int]:
+        """The process of each worker."""
+        return list(self._seats)
+
     async def ask_for(self, seconds: float) -> tuple[Tally, float]:
         """Ask for so long: what was met, and how many seconds it took until all were answered."""
         self.tally, self._stopping = Tally(), False

@@ -31,7 +31,7 @@ REFUSAL: Final = "hardcap, refused"
 
 LIMIT: Final = 10
 
-# What httptools makes of a request by curl; of another origin, which CORSMiddleware must answer, it has one header more.
+# What httptools makes of a request by curl. CORSMiddleware does more where it is of another origin.
 HEADERS: Final = [(b"host", b"127.0.0.1:8000"), (b"user-agent", b"curl/8.5.0"), (b"accept", b"*/*")]
 ORIGIN: Final = (b"origin", b"https://example.com")
 SCOPE: Final = {

@@ -34,7 +34,7 @@ def _servers(http: Http) -> Table:
     made = tables.table(f"On uvicorn, {WORKERS} workers", "admitted per s", "refused per s", "p50", "p99")
     for name, load in http.loads.items():
         paces = (f"{median(pace):,.0f}" for pace in (load.admitted_per_second, load.refused_per_second))
-        made.add_row(name, *paces, *(tables.duration(1e9 * median(times)) for times in (load.p50, load.p99)))
+        made.add_row(name, *paces, *(tables.duration(1e9 * load.seconds(fraction)) for fraction in (0.5, 0.99)))
     return made
 
 

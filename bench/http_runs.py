@@ -12,9 +12,9 @@ from typing import Final
 
 import uvloop
 
-from bench import http_direct, machine, stage
+from bench import http_direct, machine, processes, stage
 from bench.baselines import Hardcap
-from bench.clients import Crowd
+from bench.clients import Crowd, Tally
 from bench.http import Plan
 from bench.http_outcome import Http, Load
 from bench.lines import Line
@@ -28,7 +28,7 @@ ROOM: Final = 1000  # a limit that nobody reaches
 LIMIT: Final = 8
 OVERLOAD: Final = 10  # clients for each unit of the limit
 WAIT: Final = 0.1  # seconds for which a request is in flight without using a processor, where the limit is reached
-AT_ONCE: Final = (0.0, 0.0)  # a client that was refused asks again
+ASK_AGAIN: Final = (0.004, 0.01)  # seconds from a refusal to the next try
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,17 @@ async def _serve(plan: Plan, mode: Hardcap, step: Step) -> Mapping[str, Load]:
         for turn in range(plan.rounds):
             for index in rotated(len(SIDES), turn):
                 step(f"round {turn + 1} of {plan.rounds}: {SIDES[index].name}")
-                loads[index].add(*await crowds[index].ask_for(plan.seconds))
+                loads[index].add(*await _ask(crowds[index], plan.seconds))
         for server in servers.values():
             server.check()
     return {side.name: load for side, load in zip(SIDES, loads, strict=True)}
+
+
+async def _ask(crowd: Crowd, seconds: float) -> tuple[Tally, float, float]:
+    """What was met, in how many seconds, and how many of the workers' processors."""
+    before = sum(map(processes.processor_seconds, crowd.workers))
+    tally, took = await crowd.ask_for(seconds)
+    return tally, took, sum(map(processes.processor_seconds, crowd.workers)) - before
 
 
 def _server(side: Side, mode: Hardcap, leave: AsyncExitStack) -> Server:
@@ -97,4 +104,4 @@ def _server(side: Side, mode: Hardcap, leave: AsyncExitStack) -> Server:
 
 
 async def _crowd(server: Server, side: Side, leave: AsyncExitStack) -> Crowd:
-    return await leave.enter_async_context(Crowd(server, side.clients, Line, AT_ONCE))
+    return await leave.enter_async_context(Crowd(server, side.clients, Line, ASK_AGAIN))

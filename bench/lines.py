@@ -1,4 +1,4 @@
-"""The lightest client that still speaks HTTP: where it shares the processors with what it measures, it must cost little."""
+"""The lightest client that still speaks HTTP: it shares the processors with what it measures."""
 
 from __future__ import annotations
 

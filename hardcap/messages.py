@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from typing import Any, Final
 
 from hardcap.permit import Permit
@@ -44,11 +44,14 @@ def releasing(permit: Permit, send: Send) -> Send:
     return send_and_release
 
 
-async def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
     """Answer in the application's place, without reading the request."""
     if scope["type"] == "http":
-        await _respond(refusal, scope, send)
-        return
+        return _respond(refusal, scope, send)
+    return _refuse_websocket(refusal, scope, receive, send)
+
+
+async def _refuse_websocket(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
     if (await receive())["type"] in DISCONNECTS:
         return
     if "websocket.http.response" in (scope.get("extensions") or ()):

@@ -18,7 +18,8 @@ class Refusal:
 
     def __init__(self, status: int, retry_after: RetryAfter, kind: str, text: str) -> None:
         self.status = status
-        self._retry_after = retry_after
+        self._retry_after = retry_after if callable(retry_after) else math.ceil(retry_after)
+        self._fixed = None if callable(retry_after) else (b"retry-after", b"%d" % math.ceil(retry_after))
         error = {"message": text, "type": kind, "param": None, "code": status}
         self._json = _Said("application/json", json.dumps({"error": error}).encode())
         self._text = _Said("text/plain; charset=utf-8", f"{text}\n".encode())
@@ -34,7 +35,8 @@ class Refusal:
     def raw_answer(self, accept: str, content_type: str) -> tuple[RawHeaders, bytes]:
         """The same with headers as ASGI has them."""
         said = self._said(accept, content_type)
-        return [*said.raw_headers, (b"retry-after", b"%d" % whole_seconds(self._retry_after))], said.body
+        retry_after = self._fixed or (b"retry-after", b"%d" % whole_seconds(self._retry_after))
+        return [*said.raw_headers, retry_after], said.body
 
     def _said(self, accept: str, content_type: str) -> _Said:
         return self._json if speaks_json(accept, content_type) else self._text

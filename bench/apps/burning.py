@@ -1,7 +1,7 @@
 """An application that takes 1 ms of processor time a request, as the environment asks; uvicorn runs it in every worker.
 
-``BURNING_ADMISSION`` is ``none`` (as by default), ``shared`` (then hardcap reads its own variables), or ``spinning``: shared, and slower
-by 200 us a request on purpose. ``BURNING_WAIT`` are seconds for which a request waits besides.
+``BURNING_ADMISSION`` is ``none`` (as by default), ``shared`` (then hardcap reads its own variables), or ``spinning``:
+shared, and slower by 200 us a request on purpose. ``BURNING_WAIT`` are seconds for which a request waits besides.
 """
 
 from __future__ import annotations
