@@ -78,7 +78,8 @@ async def _serve(plan: Plan, mode: Hardcap, step: Step) -> Mapping[str, Load]:
     assert this
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     async with AsyncExitStack() as leave:
-        servers = {side.server: _server(side, mode, leave) for side in SIDES}
+        one_each = {side.server: side for side in SIDES}
+        servers = {name: _server(side, mode, leave) for name, side in one_each.items()}
         crowds = [await _crowd(servers[side.server], side, leave) for side in SIDES]
         loads = [Load() for _ in SIDES]
         for turn in range(plan.rounds):
