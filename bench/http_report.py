@@ -55,6 +55,8 @@ def _lines(http: Http) -> Iterator[str]:
     wait = f"1 ms of processor time and {1000 * WAIT:.0f} ms of waiting"
     yield f"unloaded, overloaded: {wait}, a limit of {LIMIT}, {LIMIT} and {OVERLOAD * LIMIT} clients"
     yield "spinning: hardcap and 200 us on top, which must be seen, or nothing here means anything"
+    for name in http.blurred:
+        yield f"[bold red]blurred[/]: the machine is too busy, and this says nothing of hardcap either: {name}"
     for name in http.blind:
         yield f"[bold red]blind[/]: 200 us more were not seen: {name}"
     for side, causes in http.failed.items():

@@ -111,6 +111,19 @@ def test_a_request_that_failed_makes_it_unsound(side: Load) -> None:
     assert not found.sound
 
 
+def test_one_pace_too_blurred_to_show_it_is_told() -> None:
+    spinning = load(100)
+    spinning.admitted_per_processor_second = [80.0]
+    found = replace_side("spinning", spinning)
+    assert found.blurred == ["requests a second, spinning / bare"]
+    assert found.sound
+
+
+def replace_side(name: str, side: Load) -> Http:
+    found = outcome()
+    return replace(found, loads={**found.loads, name: side})
+
+
 def test_a_pace_below_the_goal_is_missed_and_no_failure() -> None:
     found = outcome(hardcap=load(96))
     assert [goal.met for goal in found.goals()] == [False, False, True, True]
