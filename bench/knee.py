@@ -20,6 +20,7 @@ RESAMPLINGS: Final = 500
 RANGE: Final = (0.05, 0.95)  # of the resamplings
 WIDEST: Final = 2.0  # high / low of a range that is not mere noise
 STEADY: Final = 0.35  # of the throughput: between the quartiles of its windows, at the median level
+DEEPEST: Final = 0.3  # of a dip between two levels that bring more
 AGREEING: Final = 2.0  # the proposal to what is served at once
 BUSY_DRIVER: Final = 0.85  # of a core
 
@@ -76,8 +77,8 @@ def judge(steps: Sequence[Step], stopped: str = "") -> Verdict:
     """What the steps, ascending, say. ``stopped`` is why the load did not rise any further, if something went wrong."""
     if not steps:
         return Verdict(reason=stopped)
-    if (spread := median(step.spread for step in steps)) > STEADY:
-        return Verdict(reason=f"not sure, noise: throughput varies by {spread:.0%} at one and the same level")
+    if noise := _noise(steps):
+        return Verdict(reason=f"not sure, noise: {noise}")
     drawn = resampled(steps)
     largest = steps[-1].in_flight
     if percentile(drawn, RANGE[1]) == largest:
@@ -92,6 +93,16 @@ def resampled(steps: Sequence[Step]) -> list[int]:
         knee({step.in_flight: median(draw.choices(step.windows, k=len(step.windows))) for step in steps})
         for _ in range(RESAMPLINGS)
     )
+
+
+def _noise(steps: Sequence[Step]) -> str:
+    if (spread := median(step.spread for step in steps)) > STEADY:
+        return f"throughput varies by {spread:.0%} at one and the same level"
+    throughputs = [step.throughput for step in steps]
+    for at, step in enumerate(steps[1:-1], 1):
+        if step.throughput < (1 - DEEPEST) * min(max(throughputs[:at]), max(throughputs[at + 1 :])):
+            return f"{step.in_flight} in flight bring less than fewer do, and than more"
+    return ""
 
 
 def _proposed(steps: Sequence[Step], drawn: Sequence[int], stopped: str) -> Verdict:
