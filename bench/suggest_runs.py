@@ -19,7 +19,7 @@ from bench.steady import Answer, Question, Steady
 from bench.target import Target
 
 PASSES: Final = 3
-CLOSER: Final = 6  # levels around the knee
+CLOSER: Final = 5  # levels around the knee, at most, that were not measured before
 SETTLING: Final = 0.25  # of a level's time, not measured
 FEWEST: Final = 4  # answers in a level
 TOLERATED: Final = 0.03  # failures among the answers
@@ -51,13 +51,11 @@ def coarse(most: int) -> list[int]:
 
 
 def around(level: int, measured: Sequence[int]) -> list[int]:
-    """``CLOSER`` levels at most, from the one measured below to the one measured above; none if it is the last."""
-    above = [other for other in measured if other > level]
-    if not above:
-        return []
+    """The level with a few more, from the one measured below it, if there is one, to the one measured above it."""
     low = max((other for other in measured if other < level), default=level)
-    stride = (min(above) - low) / (CLOSER - 1)
-    return [low + round(stride * number) for number in range(CLOSER)]
+    high = min((other for other in measured if other > level), default=level)
+    stride = (high - low) / (CLOSER - 1)
+    return sorted({level, *(low + round(stride * number) for number in range(CLOSER))})
 
 
 def measure(target: Target, question: Question, most: int, seconds: float) -> Suggestion:
@@ -77,7 +75,7 @@ class Rise:
         self.spans: list[Span] = []
         self.answers: Sequence[Answer] = []
         self.stopped = ""
-        self.holds = PASSES * len(levels) + (PASSES - 1) * (CLOSER - 1)
+        self.holds = PASSES * len(levels) + (PASSES - 1) * min(CLOSER, levels[-1] - len(levels))
         self._levels = levels
         self._seconds = seconds / self.holds
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import random
 import socket
 from collections.abc import Callable, Sequence
 
 import pytest
 
+from bench import suggest
 from bench.knee import Step, judge, knee
 from bench.results import Unusable
 from bench.spans import WINDOWS, Span, steps
@@ -94,9 +96,10 @@ def test_levels_rise_to_the_most(most: int, levels: Sequence[int]) -> None:
 
 
 def test_a_closer_look() -> None:
-    assert around(8, [1, 2, 4, 8, 16]) == [4, 6, 9, 11, 14, 16]
-    assert set(around(1, [1, 2, 4])) == {1, 2}
-    assert around(16, [1, 16]) == []
+    assert around(8, [1, 2, 4, 8, 16]) == [4, 7, 8, 10, 13, 16]
+    assert around(1, [1, 2, 4]) == [1, 2]
+    assert around(16, [1, 12, 16]) == [12, 13, 14, 15, 16]
+    assert around(1, [1]) == [1]
 
 
 def test_a_request_counts_where_its_time_lies() -> None:
@@ -144,3 +147,22 @@ def test_a_name_is_judged_by_all_its_addresses(monkeypatch: pytest.MonkeyPatch) 
 def test_no_such_url(url: str) -> None:
     with pytest.raises(Unusable):
         look_up(url, allow_remote=True)
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--most=1", "most is 1, allowed: 2 to 1024"),
+        ("--seconds=nan", "seconds is nan, allowed: more than 0"),
+        ("--timeout=0", "timeout is 0, allowed: more than 0"),
+        ("--header=x", "header is 'x', allowed: 'NAME: VALUE'"),
+        ("--header=x: a\nb", "header is 'x: a"),
+        ("--post=/absent/body", "cannot read '/absent/body'"),
+    ],
+)
+def test_an_option_that_is_not_allowed(option: str, told: str) -> None:
+    parser = argparse.ArgumentParser()
+    suggest.configure(parser)
+    with pytest.raises(Unusable) as refused:
+        suggest.run(parser.parse_args(["--url=http://127.0.0.1/", option]))
+    assert str(refused.value).startswith(told)
