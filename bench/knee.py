@@ -21,7 +21,7 @@ RANGE: Final = (0.05, 0.95)  # of the resamplings
 WIDEST: Final = 2.0  # high / low of a range that is not mere noise
 STEADY: Final = 0.35  # of the throughput: between the quartiles of its windows, at the median level
 DEEPEST: Final = 0.3  # of a dip between two levels that bring more
-AGREEING: Final = 2.0  # the proposal to what is served at once
+AGREEING: Final = 1.5  # the proposal to what is served at once
 BUSY_DRIVER: Final = 0.85  # of a core
 
 

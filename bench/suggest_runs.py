@@ -19,7 +19,7 @@ from bench.steady import Answer, Question, Steady
 from bench.target import Target
 
 PASSES: Final = 3
-CLOSER: Final = 5  # levels around the knee, at most, that were not measured before
+CLOSER: Final = 5  # levels at most, at the knee and below
 SETTLING: Final = 0.25  # of a level's time, not measured
 FEWEST: Final = 4  # answers in a level
 TOLERATED: Final = 0.03  # failures among the answers
@@ -50,12 +50,11 @@ def coarse(most: int) -> list[int]:
     return [2**exponent for exponent in range((most - 1).bit_length())] + [most]
 
 
-def around(level: int, measured: Sequence[int]) -> list[int]:
-    """The level with a few more, from the one measured below it, if there is one, to the one measured above it."""
+def below(level: int, measured: Sequence[int]) -> list[int]:
+    """The level and a few less, down to the one measured below it: among them is the least that does as well."""
     low = max((other for other in measured if other < level), default=level)
-    high = min((other for other in measured if other > level), default=level)
-    stride = (high - low) / (CLOSER - 1)
-    return sorted({level, *(low + round(stride * number) for number in range(CLOSER))})
+    stride = (level - low) / (CLOSER - 1)
+    return sorted({low + round(stride * number) for number in range(CLOSER)})
 
 
 def measure(target: Target, question: Question, most: int, seconds: float) -> Suggestion:
@@ -91,7 +90,7 @@ class Rise:
 
     def _closer(self) -> list[int]:
         found = {step.in_flight: step.throughput for step in steps(self.spans, self.answers)}
-        return sorted({*self._levels, *around(knee(found), list(found))})
+        return sorted({*self._levels, *below(knee(found), list(found))})
 
     async def _pass(self, load: Steady, levels: Sequence[int], tell: Tell) -> None:
         for level in levels:

@@ -14,7 +14,7 @@ from bench.knee import Step, judge, knee
 from bench.results import Unusable
 from bench.spans import WINDOWS, Span, steps
 from bench.steady import Answer
-from bench.suggest_runs import around, coarse
+from bench.suggest_runs import below, coarse
 from bench.target import look_up
 
 LEVELS = (1, 2, 4, 6, 8, 9, 10, 12, 16, 32, 64)
@@ -96,10 +96,9 @@ def test_levels_rise_to_the_most(most: int, levels: Sequence[int]) -> None:
 
 
 def test_a_closer_look() -> None:
-    assert around(8, [1, 2, 4, 8, 16]) == [4, 7, 8, 10, 13, 16]
-    assert around(1, [1, 2, 4]) == [1, 2]
-    assert around(16, [1, 12, 16]) == [12, 13, 14, 15, 16]
-    assert around(1, [1]) == [1]
+    assert below(16, [1, 2, 4, 8, 16, 32]) == [8, 10, 12, 14, 16]
+    assert set(below(10, [4, 8, 10, 12])) == {8, 9, 10}
+    assert below(1, [1, 2]) == [1]
 
 
 def test_a_request_counts_where_its_time_lies() -> None:
