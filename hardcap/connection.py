@@ -207,14 +207,14 @@ class Connection:
             log.warning("%s", segments.ended(self.path, found))
         return found
 
-    def exceeded(self, wanted: Wanted, index: int) -> CapExceeded:
+    def exceeded(self, wanted: Wanted, headroom: int, index: int) -> CapExceeded:
         """The error for a reservation that resource ``index`` refused."""
         admission = self.live()
         with admission.visit():
             limit = admission.segment.words.load(layout.limit_word(index))
             count = snapshot.in_flight(admission.segment, index)
         name = admission.segment.shape.resources[index]
-        return CapExceeded(self.config.name, name, limit, count, dict(wanted)[index])
+        return CapExceeded(self.config.name, name, limit, count, dict(wanted)[index], headroom)
 
     def wanted(self, amount: int, amounts: dict[str, int]) -> Wanted:
         """What a call asks for, checked: by position and by name."""
