@@ -25,6 +25,7 @@ def test_a_name_alone_leaves_everything_else_open() -> None:
     config = Config("web")
     rest = {field.name: getattr(config, field.name) for field in dataclasses.fields(config) if field.name != "name"}
     assert config.name == "web"
+    assert rest.pop("middleware") == MiddlewareSettings()
     assert set(rest.values()) == {None}
 
 
