@@ -220,10 +220,10 @@ class Connection:
         """What a call asks for, checked: by position and by name."""
         return wanted(self.live().segment.shape.resources, amount, amounts)
 
-    def forgotten(self, admission: Admission, wanted: Wanted) -> None:
+    def forgotten(self, admission: Admission, wanted: Wanted, source: object = None) -> None:
         """Tell of a permit that was collected while held."""
         text = f"a permit for {_amounts(admission, wanted)} of limiter '{self.config.name}' was never released"
-        warnings.warn(text, ResourceWarning, stacklevel=2)
+        warnings.warn(text, ResourceWarning, stacklevel=2, source=source)
 
     def after_fork(self) -> None:
         """In the child: let go of what is the parent's."""
