@@ -168,7 +168,7 @@ def left_waiting(site: Site, app: str) -> None:
         with site.letting_go():
             assert all(b"".join(stream).endswith(b"end") for stream in streams)
         assert site.status(staying) == 200
-    assert site.server.holders == 0
+    eventually(lambda: site.server.holders == 0, "nobody is inside")
 
 
 def websocket(site: Site, app: str) -> None:
