@@ -110,3 +110,33 @@ def test_nothing_beside_a_config(name: str, tmp_path: Path) -> None:
     with pytest.raises(hardcap.ConfigError, match="limit is 2, allowed: nothing beside a Config"):
         hardcap.open(config, limit=2)
     assert list(tmp_path.iterdir()) == []
+
+
+class Liar(int):
+    """Says that it is another number."""
+
+    def __int__(self) -> int:
+        return -5
+
+    def __index__(self) -> int:
+        return 2**33
+
+    def __le__(self, other: object) -> bool:
+        return True
+
+    __ge__ = __le__
+
+
+def test_an_int_that_lies_is_taken_for_what_it_is(limiter: hardcap.Limiter) -> None:
+    """What is compared is what is counted, and stored as the limit."""
+    assert limiter.reserve(Liar(2))
+    assert (limiter.held, limiter.in_flight) == (2, 2)
+    limiter.release(Liar(2))
+    assert limiter.in_flight == 0
+    for wrong in (Liar(-3), Liar(2**31)):
+        with pytest.raises(ValueError, match="allowed: an integer from 1"):
+            limiter.reserve(wrong)
+        with pytest.raises(ValueError, match="allowed: an integer from 0"):
+            limiter.set_limit(wrong)
+    limiter.set_limit(Liar(2))
+    assert limiter.limit == 2
