@@ -93,9 +93,7 @@ def test_an_exception_while_another_thread_attaches(
 
 
 @each_reserve
-def test_no_slot_to_be_had_is_told_to_all_threads(
-    opened: Open, reserve: Callable[[hardcap.Limiter], object]
-) -> None:
+def test_no_slot_to_be_had_is_told_to_all_threads(opened: Open, reserve: Callable[[hardcap.Limiter], object]) -> None:
     limiter = opened(limit=THREADS, max_processes=1)
 
     def main() -> list[Any]:
