@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from hardcap import layout
+from hardcap import layout, locks
 from hardcap.amounts import Wanted
 from hardcap.errors import ReleaseError
 from hardcap.segment import Segment, closed
@@ -24,19 +24,19 @@ ADMITTED: Final = -1
 class Admission:
     """Reserve and release on one slot of one segment, by one of the two modes."""
 
-    inherited = False  # by a fork that no hook has told of
-
     def __init__(self, segment: Segment, slot: int) -> None:
         resources = range(len(segment.shape.resources))
         block = layout.slot(slot)
         self.segment = segment
         self.slot = slot
         self.closed = False
+        self._generation = locks.generation()
         self._words = segment.words
         self._lock = threading.RLock()
         self._depth = 0  # operations entered and not left: one thread's, nested
         self._visitors = 0  # threads inside something slower, which need the memory mapped
         self._last_out: Callable[[], None] | None = None
+        self._clearing = False
         self._permits: OrderedDict[int, int] = OrderedDict()  # id of each permit out: Unix nanoseconds
         self._oldest_shown = 0
         self._limits = [layout.limit_word(index) for index in resources]
@@ -84,6 +84,11 @@ class Admission:
         """Drop whatever keeps the segment mapped, when nobody is inside."""
 
     @property
+    def inherited(self) -> bool:
+        """By a fork, though no hook may have told of it."""
+        return locks.generation() != self._generation
+
+    @property
     def lock(self) -> threading.RLock:
         """This process's, for steps on what belongs to this slot."""
         return self._lock
@@ -111,12 +116,11 @@ class Admission:
             self._show_oldest()
 
     def close(self, clear_up: Callable[[], None]) -> None:
-        """Let nobody in any more; ``clear_up`` runs when nobody is inside."""
+        """Let nobody in any more; ``clear_up`` runs when nobody is inside. Closed again, what failed is repeated."""
         with self._lock:
-            if self.closed:
-                return
-            self.closed = True
-            self._last_out = clear_up
+            if not self.closed:
+                self._last_out = clear_up
+                self.closed = True
             if not self._depth:
                 self._leave()
 
@@ -126,9 +130,9 @@ class Admission:
         entered = False
         try:
             with self._lock:
-                self._check_open()
                 self._visitors += 1
                 entered = True
+                self._check_open()
             yield
         finally:
             if entered:
@@ -162,9 +166,14 @@ class Admission:
 
     def _leave(self) -> None:
         """On the way out, once nobody is inside: what close has left to do."""
-        if self._last_out is not None and not self._visitors:
-            clear_up, self._last_out = self._last_out, None
-            clear_up()
+        if self._last_out is None or self._visitors or self._clearing:
+            return
+        self._clearing = True
+        try:
+            self._last_out()
+            self._last_out = None
+        finally:
+            self._clearing = False
 
     def _check_open(self) -> None:
         if self.closed:

@@ -41,11 +41,13 @@ class Approximate(Admission):
 
     def reserve(self, wanted: Wanted, headroom: int) -> int:
         with self._lock:
-            if self._depth or self.closed:
+            if self._depth:
                 self._check_open()
                 return wanted[0][0]
             self._depth = 1
             try:
+                if self.closed:
+                    self._check_open()
                 refused = self._take(wanted, headroom, True)
                 if refused == ADMITTED:
                     cells = self._plain.cells
@@ -58,12 +60,14 @@ class Approximate(Admission):
 
     def release(self, wanted: Wanted) -> None:
         with self._lock:
-            if self._depth or self.closed:
+            if self._depth:
                 self._check_open()
                 self._queue_release(wanted)
                 return
             self._depth = 1
             try:
+                if self.closed:
+                    self._check_open()
                 cells = self._plain.cells
                 for index, units in wanted:
                     if cells[self._own[index]] & LOW < units:
@@ -84,11 +88,13 @@ class Approximate(Admission):
 
     def take(self, wanted: Wanted, *, enforced: bool) -> int:
         with self._lock:
-            if self._depth or self.closed:
+            if self._depth:
                 self._check_open()
                 return wanted[0][0]
             self._depth = 1
             try:
+                if self.closed:
+                    self._check_open()
                 return self._take(wanted, 0, enforced)
             finally:
                 self._depth = 0

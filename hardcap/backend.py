@@ -46,7 +46,11 @@ def choose(asked: str | None, segment: str) -> Backend:
 def _default(segment: str) -> Backend:
     if extension.native is not None:
         return _native()
-    require_atomics(segment)
+    try:
+        require_atomics(segment)
+    except BackendUnavailable as error:
+        found = f"no native core ({extension.reason}), and {error.found}"
+        raise BackendUnavailable(segment, found, error.expected, error.remedy) from error
     _tell_once(extension.reason)
     return _ATOMICS
 

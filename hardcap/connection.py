@@ -36,6 +36,7 @@ class _Attachment:
             self.segment.close()
             raise
         self.admission = backend.admission(self.segment, self.slot)
+        self._given_back = False
 
     def close(self) -> None:
         self.admission.close(self._clear_up)
@@ -56,10 +57,12 @@ class _Attachment:
         return ()
 
     def _clear_up(self) -> None:
-        if self.segment.is_locked():  # else the slot may be somebody else's by now
+        """Each step may be repeated, until all of them are done."""
+        if not self._given_back and self.segment.is_locked():  # else the slot may be somebody else's by now
             self.admission.give_back_all()
             move_out(self.segment, self.slot)
             bell.ring(self.segment.words)
+        self._given_back = True
         self.admission.let_go()
         self.segment.close()
 
@@ -70,26 +73,15 @@ class _Attachment:
         self.segment.detach()
 
 
-class _Absent:
-    """In the place of an admission that is not there, or not yet: attaches first, or says that it is closed."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def reserve(self, wanted: Wanted, headroom: int) -> int:
-        if self._connection.attaching:
-            return wanted[0][0]
-        return self._connection.live().reserve(wanted, headroom)
-
-    def release(self, wanted: Wanted) -> None:
-        self._connection.live().release(wanted)
+class Attaching(SegmentError):
+    """Asked by a signal handler, or a finalizer, in the middle of this thread's attaching: ``reserve`` says False."""
 
 
 class Connection:
     """Attached from the start. In a forked child it attaches by itself when it is first used, holding nothing.
 
-    ``admission`` is the one in use, or a stand-in that does the right thing. Dropped without close, it closes, with a
-    ``ResourceWarning`` if it held anything.
+    ``admission`` is the one in use, or None: ``live`` attaches, or says that it is closed. Dropped without close, it
+    closes, with a ``ResourceWarning`` if it held anything.
     """
 
     def __init__(self, config: Config, backend: Backend, reopen: Callable[[Config], Any]) -> None:
@@ -101,55 +93,65 @@ class Connection:
         self.enforced = config.enforce is not False
         self.closed = False
         self._opening = threading.RLock()
-        self.attaching = False
+        self._attaching = False  # whoever has the lock
         self._ended: Segment | None = None  # the one whose end was logged
         self._attachment: _Attachment | None = None
-        self.admission: Admission | _Absent = _Absent(self)
+        self.admission: Admission | None = None
         self.live()
         _connections.add(self)
 
     @property
     def attached(self) -> bool:
         """Whether ``live`` has nothing to do; else it may wait for the directory's lock."""
-        return isinstance(self.admission, Admission) and not self.admission.inherited
+        return self.admission is not None and not self.admission.inherited
 
     def live(self) -> Admission:
         """The admission in use. Attaches first after a fork; raises :class:`SegmentClosed` after close."""
         admission = self.admission
-        if isinstance(admission, Admission) and not admission.inherited:
+        if admission is not None and not admission.inherited:
             return admission
         locks.notice_fork()
         with self._opening:
             if self.closed:
                 raise segments.closed(self.path)
-            if self._attachment is None:
-                self._attach()
-            return self.admission  # type: ignore[return-value]
+            return (self._attachment or self._attach()).admission
 
-    def _attach(self) -> None:
-        if self.attaching:  # a signal handler in the middle of it: not a second slot, and no wait for oneself
-            raise SegmentError(self.path, "this thread in the middle of attaching", "it attached", "ask again later")
-        self.attaching = True
+    def _attach(self) -> _Attachment:
+        if self._attaching:  # not a second slot, and no wait for oneself
+            raise Attaching(self.path, "this thread in the middle of attaching", "it attached", "ask again later")
         try:
-            self._attachment = _Attachment(self.config, self.backend)
-            self.admission = self._attachment.admission
-            weakref.finalize(self, self._attachment.drop).atexit = False
+            self._attaching = True
+            return self._attachment or self._use(_Attachment(self.config, self.backend))  # or a handler was faster
         finally:
-            self.attaching = False
+            self._attaching = False
+
+    def _use(self, attachment: _Attachment) -> _Attachment:
+        """From now on; unless a signal handler has closed meanwhile, which stands."""
+        try:
+            self.admission = attachment.admission
+            self._attachment = attachment
+            weakref.finalize(self, attachment.drop).atexit = False
+            if self.closed:
+                raise segments.closed(self.path)
+        except BaseException:
+            self.admission = self._attachment = None
+            attachment.close()
+            raise
+        return attachment
 
     def close(self) -> None:
         """Idempotent. While another thread is inside a call, that one clears up as it leaves."""
+        locks.notice_fork()
         with self._opening:
             self.closed = True
-            self.admission = _Absent(self)
-            attachment, self._attachment = self._attachment, None
+            self.admission = None
+            attachment = self._attachment
         if attachment is not None:
             attachment.close()
+            self._attachment = None  # not before: what an exception has cut short can be asked for again
 
     def try_again(self, wanted: Wanted, headroom: int, refused: int) -> int:
         """After a refusal: sweep for dead owners if it is due, and ask once more if something came back."""
-        if self.attaching:
-            return refused
         if self.look_again():
             refused = self.live().reserve(wanted, headroom)
         return refused if refused == ADMITTED else self.refuse(wanted, refused)
@@ -228,9 +230,9 @@ class Connection:
     def after_fork(self) -> None:
         """In the child: let go of what is the parent's."""
         self._opening = threading.RLock()
-        self.attaching = False
+        self._attaching = False
         if self._attachment is not None:
-            self.admission = _Absent(self)
+            self.admission = None
             self._attachment.disown()
             self._attachment = None
 

@@ -30,7 +30,10 @@ class Descriptor(int):
 _descriptors: dict[int, Descriptor] = {}
 _guard = threading.RLock()
 _hooks: list[Callable[[], None]] = []
-_forks = native.forks() if native is not None else 0  # as many as are known of
+generation: Callable[[], int] = native.forks if native is not None else os.getpid
+"""Tells a forked child from its parent, also where no hook ran: as a child of C."""
+
+_known = generation()
 
 
 def identity(descriptor: int) -> _Identity:
@@ -152,8 +155,8 @@ def in_forked_child(hook: Callable[[], None]) -> Callable[[], None]:
 
 def close_inherited() -> None:
     """In a forked child, before any other code of it runs: let go of every lock of the parent's."""
-    global _guard, _forks
-    _forks = native.forks() if native is not None else 0
+    global _guard, _known
+    _known = generation()
     _guard = threading.RLock()  # whoever held it is not there
     for descriptor in list(_descriptors):
         close(descriptor)
@@ -163,7 +166,7 @@ def close_inherited() -> None:
 
 def notice_fork() -> None:
     """In a child that was forked from C, where no hook ran: run them now, before it opens or closes anything."""
-    if native is not None and native.forks() != _forks:
+    if generation() != _known:
         close_inherited()
 
 

@@ -1106,12 +1106,14 @@ static PyObject *permit_exit(PyObject *object, PyObject *const *Py_UNUSED(args),
     Py_RETURN_NONE;
 }
 
-/* Also when that cannot be told any more. */
+/* Also when that cannot be told any more; but a call that fails, as at the recursion limit, is none at the end. */
 static bool is_finalizing(void)
 {
     PyObject *function = PySys_GetObject("is_finalizing");
-    PyObject *answer = function && function != Py_None ? PyObject_CallNoArgs(function) : NULL;
-    bool finalizing = answer == NULL || PyObject_IsTrue(answer) != 0;
+    if (function == NULL || function == Py_None)
+        return true;
+    PyObject *answer = PyObject_CallNoArgs(function);
+    bool finalizing = answer != NULL && PyObject_IsTrue(answer) != 0;
     Py_XDECREF(answer);
     PyErr_Clear();
     return finalizing;
@@ -1204,15 +1206,16 @@ typedef struct {
     PyObject *weak_references;
     Current *connection;
     PyTypeObject *core_type, *permit_type; /* the type of its cores: a subclass, made in Python */
+    PyObject *attaching; /* the error of who asks in the middle of attaching */
 } Limiter;
 
 static int limiter_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     Limiter *self = (Limiter *)object;
-    PyObject *connection, *core_type, *permit_type;
-    static char *names[] = {"connection", "core_type", "permit_type", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO!O!:Limiter", names, &connection, &PyType_Type, &core_type,
-                                     &PyType_Type, &permit_type))
+    PyObject *connection, *core_type, *permit_type, *attaching;
+    static char *names[] = {"connection", "core_type", "permit_type", "attaching", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO!O!O!:Limiter", names, &connection, &PyType_Type, &core_type,
+                                     &PyType_Type, &permit_type, &PyType_Type, &attaching))
         return -1;
     if (!is_type(base_of(Py_TYPE(connection)), current_dealloc) ||
         !is_type(base_of((PyTypeObject *)core_type), core_dealloc) ||
@@ -1225,6 +1228,7 @@ static int limiter_init(PyObject *object, PyObject *args, PyObject *kwargs)
     self->connection = (Current *)Py_NewRef(connection);
     self->core_type = (PyTypeObject *)Py_NewRef(core_type);
     self->permit_type = (PyTypeObject *)Py_NewRef(permit_type);
+    self->attaching = Py_NewRef(attaching);
     return 0;
 }
 
@@ -1235,6 +1239,7 @@ static int limiter_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->connection);
     Py_VISIT(self->core_type);
     Py_VISIT(self->permit_type);
+    Py_VISIT(self->attaching);
     return 0;
 }
 
@@ -1244,6 +1249,7 @@ static int limiter_clear(PyObject *object)
     Py_CLEAR(self->connection);
     Py_CLEAR(self->core_type);
     Py_CLEAR(self->permit_type);
+    Py_CLEAR(self->attaching);
     return 0;
 }
 
@@ -1422,19 +1428,6 @@ HOT int limiter_ask(Limiter *self, Core *core, const Wanted *wanted, uint64_t he
     return refused >= 0 ? try_again(self, wanted, headroom, refused) : refused;
 }
 
-/* After an error: whether it comes of a signal handler that asked in the middle of attaching, and is refused. */
-static bool was_attaching(const Limiter *self)
-{
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyObject *attaching =
-        self->connection != NULL ? PyObject_GetAttrString((PyObject *)self->connection, "attaching") : NULL;
-    bool answer = attaching == Py_True;
-    Py_XDECREF(attaching);
-    PyErr_Restore(type, value, trace);
-    return answer;
-}
-
 static PyObject *limiter_reserve(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     Limiter *self = (Limiter *)object;
@@ -1447,7 +1440,7 @@ static PyObject *limiter_reserve(PyObject *object, PyObject *const *args, Py_ssi
         refused = limiter_ask(self, core, &call.wanted, call.headroom);
     }
     if (refused == FAILED) {
-        if (!was_attaching(self))
+        if (self->attaching == NULL || !PyErr_ExceptionMatches(self->attaching))
             return NULL;
         PyErr_Clear();
     }

@@ -9,7 +9,7 @@ from hardcap import native
 from hardcap.amounts import ONE, Wanted, check_headroom
 from hardcap.backend import Backend
 from hardcap.config import Config
-from hardcap.connection import Connection
+from hardcap.connection import Attaching, Connection
 from hardcap.limiter import Limiter
 from hardcap.native import Current, limiter_type
 from hardcap.nativecore import NativeAdmission
@@ -40,4 +40,5 @@ Permit.register(native.Permit)
 
 def open_native(config: Config, backend: Backend, reopen: Callable[[Config], Any]) -> Limiter:
     """Attach with a native limiter."""
-    return _limiter(NativeConnection(config, backend, reopen), NativeAdmission, native.Permit)  # type: ignore[no-any-return]
+    connection = NativeConnection(config, backend, reopen)
+    return _limiter(connection, NativeAdmission, native.Permit, Attaching)  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from typing import Self
 
 from hardcap.admission import ADMITTED
 from hardcap.amounts import ONE, SINGLE, Wanted, check_headroom, difference
-from hardcap.connection import Connection
+from hardcap.connection import Attaching, Connection
 from hardcap.errors import SegmentClosed
 from hardcap.limiter import Limiter
 from hardcap.permit import Permit
@@ -25,16 +25,19 @@ class PortableLimiter(Limiter):
 
     def reserve(self, amount: int = ONE, /, *, headroom: int = 0, **amounts: int) -> bool:
         connection = self._connection
-        wanted = SINGLE if amount is ONE and not amounts else connection.wanted(amount, amounts)
-        if type(headroom) is not int or headroom:
-            connection.live()  # closed is said before anything else
-            check_headroom(headroom)
-        refused = connection.admission.reserve(wanted, headroom)
-        return refused == ADMITTED or connection.try_again(wanted, headroom, refused) == ADMITTED
+        try:
+            admission = connection.live()  # closed is said before anything else
+            wanted = SINGLE if amount is ONE and not amounts else connection.wanted(amount, amounts)
+            if type(headroom) is not int or headroom:
+                headroom = check_headroom(headroom)
+            refused = admission.reserve(wanted, headroom)
+            return refused == ADMITTED or connection.try_again(wanted, headroom, refused) == ADMITTED
+        except Attaching:
+            return False
 
     def release(self, amount: int = ONE, /, **amounts: int) -> None:
         wanted = SINGLE if amount is ONE and not amounts else self._connection.wanted(amount, amounts)
-        self._connection.admission.release(wanted)
+        self._connection.live().release(wanted)
 
     def _ask(self, wanted: Wanted, headroom: int, enforced: bool = True, /) -> Permit | int:
         permit = PortablePermit(self._connection, wanted)  # made first: whatever fails later, the units have an owner
@@ -68,9 +71,11 @@ class PortablePermit(Permit):
 
     @property
     def released(self) -> bool:
-        return not self._token or self._admission.closed
+        return not self._token or self._admission.closed or self._admission.inherited
 
     def release(self) -> bool:
+        if self._admission.inherited:
+            return False
         try:
             self._last = self._token.pop()  # one step: whoever gets it releases
         except IndexError:
@@ -106,7 +111,7 @@ class PortablePermit(Permit):
         return False
 
     def __del__(self) -> None:
-        if not getattr(self, "_token", None) or self._admission.closed or sys.is_finalizing():
+        if not getattr(self, "_token", None) or self.released or sys.is_finalizing():
             return
         with contextlib.suppress(SegmentClosed):
             self.release()

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from hardcap.errors import ConfigError
 from hardcap.layout import MAX_LIMIT, MAX_RESOURCES, MAX_SLOTS
@@ -91,8 +91,9 @@ class Limits(Mapping[str, int]):
 
 def check_integer(key: str, value: object, low: int, high: int, otherwise: str = "") -> int:
     """``value`` as an int from ``low`` to ``high``, else `ConfigError`. A bool or a float is none."""
-    if _is_integer(value) and low <= value <= high:
-        return int(value)
+    number = _plain(value)
+    if number is not None and low <= number <= high:
+        return number
     raise ConfigError(key, value, f"an integer from {low} to {high}{otherwise}")
 
 
@@ -144,12 +145,13 @@ def _check_processes(key: str, value: object) -> int:
 
 
 def _check_permissions(key: str, value: object) -> int:
-    if _is_integer(value) and value & OWNER_ONLY == OWNER_ONLY and not value & ~READ_WRITE:
-        return int(value)
+    number = _plain(value)
+    if number is not None and number & OWNER_ONLY == OWNER_ONLY and not number & ~READ_WRITE:
+        return number
     allowed = "octal 600 to 666, read and write bits only, always the owner's"
-    if _is_integer(value) and value in _DECIMAL_SLIPS:
-        raise ConfigError(key, value, f"{allowed}: write 0o{value}")
-    raise ConfigError(key, oct(value) if _is_integer(value) else value, allowed)
+    if number in _DECIMAL_SLIPS:
+        raise ConfigError(key, number, f"{allowed}: write 0o{number}")
+    raise ConfigError(key, value if number is None else oct(number), allowed)
 
 
 def _check_boolean(key: str, value: object) -> bool:
@@ -167,8 +169,9 @@ def _check_waiting(key: str, value: object) -> int:
 
 
 def _check_status(key: str, value: object) -> int:
-    if _is_integer(value) and value in (503, 429):
-        return int(value)
+    number = _plain(value)
+    if number in (503, 429):
+        return number
     raise ConfigError(key, value, "503 or 429")
 
 
@@ -193,8 +196,9 @@ def _one_of(*choices: str) -> Check:
     return check
 
 
-def _is_integer(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _plain(value: object) -> int | None:
+    """The number that an int is, whatever a subclass says of it. None for a bool, and for what is no int."""
+    return int.__index__(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 # --- parsers ---------------------------------------------------------------------------------------------------------

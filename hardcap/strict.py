@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from hardcap import bell, layout
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted
+from hardcap.errors import SegmentClosed
 from hardcap.layout import HIGH_ONE, LOW, MAX_LIMIT, high, low, pack
 from hardcap.segment import Segment
 
@@ -36,9 +37,9 @@ class Strict(Admission):
 
     def reserve(self, wanted: Wanted, headroom: int) -> int:
         with self._lock:
-            self._check_open()
             self._depth += 1
             try:
+                self._check_open()
                 return self._reserve(wanted, headroom)
             finally:
                 self._depth -= 1
@@ -47,9 +48,9 @@ class Strict(Admission):
 
     def release(self, wanted: Wanted) -> None:
         with self._lock:
-            self._check_open()
             self._depth += 1
             try:
+                self._check_open()
                 self._release(wanted)
                 self._words.fetch_add(self._released, 1)
             finally:
@@ -72,9 +73,9 @@ class Strict(Admission):
     def _inside(self) -> Iterator[None]:
         """What ``reserve`` and ``release`` have written out, where time counts."""
         with self._lock:
-            self._check_open()
             self._depth += 1
             try:
+                self._check_open()
                 yield
             finally:
                 self._depth -= 1
@@ -82,9 +83,8 @@ class Strict(Admission):
                     self._leave()
 
     def _count(self, word: int) -> None:
-        with self._lock:
-            if not self.closed:
-                self._words.fetch_add(word, 1)
+        with contextlib.suppress(SegmentClosed), self._inside():
+            self._words.fetch_add(word, 1)
 
     def _reserve(self, wanted: Wanted, headroom: int) -> int:
         refused = self._take_all(wanted, headroom, True)

@@ -65,7 +65,7 @@ class SharedAdmissionStats:
 
     def set_num_requests(self, count: int) -> None:
         """Say how many requests this server has in flight: 0 to 2**31 - 1, else ``ValueError``."""
-        check_integer("count", count, 0, MAX_AMOUNT)
+        count = check_integer("count", count, 0, MAX_AMOUNT)
         with self._turn:
             try:
                 self._set(count)

@@ -131,3 +131,33 @@ def test_an_argument_of_another_call_is_told_where_it_belongs(
 def test_without_a_limit_the_remedy_is_named(name: str, segment_dir: Path) -> None:
     with pytest.raises(hardcap.ConfigError, match=r"limit=, limits= or HARDCAP_LIMIT"):
         hardcap.open(name, directory=segment_dir)
+
+
+class Liar(int):
+    """Says that it is another number."""
+
+    def __int__(self) -> int:
+        return -5
+
+    def __index__(self) -> int:
+        return 2**33
+
+    def __le__(self, other: object) -> bool:
+        return True
+
+    __ge__ = __le__
+
+
+def test_an_int_that_lies_is_taken_for_what_it_is(limiter: hardcap.Limiter) -> None:
+    """What is compared is what is counted, and stored as the limit."""
+    assert limiter.reserve(Liar(2))
+    assert (limiter.held, limiter.in_flight) == (2, 2)
+    limiter.release(Liar(2))
+    assert limiter.in_flight == 0
+    for wrong in (Liar(-3), Liar(2**31)):
+        with pytest.raises(ValueError, match="allowed: an integer from 1"):
+            limiter.reserve(wrong)
+        with pytest.raises(ValueError, match="allowed: an integer from 0"):
+            limiter.set_limit(wrong)
+    limiter.set_limit(Liar(2))
+    assert limiter.limit == 2

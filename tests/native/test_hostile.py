@@ -149,7 +149,7 @@ def closing_after(limiter: hardcap.Limiter) -> Callable[..., int]:
 
     def try_again(wanted: Any, headroom: int, refused: int) -> int:
         limiter.set_limit(3)
-        answer: int = limiter._connection.admission.reserve(wanted, headroom)
+        answer: int = limiter._connection.live().reserve(wanted, headroom)
         limiter.close()
         return answer
 

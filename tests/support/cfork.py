@@ -1,4 +1,4 @@
-"""Forks that Python does not know of, as a library in C makes them."""
+"""Children that answer: of forks that Python does not know of, as a library in C makes them, and of its own."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Forked:
     ``holding_gil``: fork while this thread has the interpreter; else it is let go and taken again, as for any C call.
     """
 
-    def __init__(self, main: Callable[[], Any], *, holding_gil: bool = False) -> None:
+    def __init__(self, main: Callable[[], Any], *, holding_gil: bool = False, by_python: bool = False) -> None:
         self._answers, answers = os.pipe()
         order, self._order = os.pipe()
         library: Any = ctypes.PyDLL(None) if holding_gil else ctypes.CDLL(None)
-        self.pid: int = library.fork()
+        self.pid: int = os.fork() if by_python else library.fork()
         if self.pid == 0:
             os.close(self._order)
             _live(main, answers, order)
@@ -47,6 +47,15 @@ class Forked:
         os.close(self._order)
         os.close(self._answers)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def in_child(main: Callable[[], Any]) -> Any:
+    """What ``main`` returns in a child that Python forks."""
+    child = Forked(main, by_python=True)
+    try:
+        return child.answer()
+    finally:
+        child.end()
 
 
 def _live(main: Callable[[], Any], answers: int, order: int) -> None:
