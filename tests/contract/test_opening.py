@@ -51,7 +51,7 @@ def test_the_name_alone_takes_what_was_configured_when_nobody_is_attached(opened
 
 @pytest.mark.parametrize("where", [".", "absent"])
 def test_the_name_alone_where_nothing_is(opened: Open, segment_dir: Path, where: str) -> None:
-    with pytest.raises(hardcap.ConfigError, match="limit is None, allowed: a limit, since there is no segment"):
+    with pytest.raises(hardcap.ConfigError, match=r"limit is None, allowed: .* since there is no segment"):
         opened(directory=segment_dir / where, **NAMELESS)
     assert list(segment_dir.iterdir()) == []
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import hardcap
-from hardcap import extension, recovery
+from hardcap import connection, extension, recovery
 from tests.conftest import Spawn
 from tests.contract.conftest import Open
 from tests.support.native import needs_native
@@ -63,10 +63,10 @@ def test_a_limiter_that_was_never_made(limiter: hardcap.Limiter, call: str) -> N
 def test_a_limiter_is_made_once(limiter: hardcap.Limiter, opened: Open) -> None:
     other = opened()
     with other.admit() as permit:
-        made_of = (other._connection, type(other._connection.admission), type(permit))
+        made_of = (other._connection, type(other._connection.admission), type(permit), connection.Attaching)
     with pytest.raises(ValueError, match="once"):
         type(limiter).__init__(limiter, *made_of)  # type: ignore[call-arg]
-    for wrong in ((object(), *made_of[1:]), (made_of[0], int, made_of[2]), (made_of[0], made_of[1], type(limiter))):
+    for wrong in ((object(), *made_of[1:]), (made_of[0], int, *made_of[2:]), (*made_of[:2], type(limiter), made_of[3])):
         with pytest.raises(TypeError, match="native core"):
             type(limiter)(*wrong)
 
@@ -123,24 +123,26 @@ def test_no_column_leaves_the_words(column: tuple[int, int, int]) -> None:
 # --- changed in the middle ---
 
 
-class Closing(int):
-    """An amount that closes a limiter while it is looked at."""
+class Closing(str):
+    """The name of a resource that closes a limiter while it is compared."""
 
     limiter: hardcap.Limiter
 
-    def __ge__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> bool:
         self.limiter.close()
-        return True
+        return str(self) == other
+
+    __hash__ = str.__hash__
 
 
 @pytest.mark.parametrize("call", ["reserve", "release", "admit"])
-def test_an_amount_that_closes_the_limiter(limiter: hardcap.Limiter, opened: Open, call: str) -> None:
+def test_a_name_that_closes_the_limiter(limiter: hardcap.Limiter, opened: Open, call: str) -> None:
     watcher = opened()
-    amount = Closing(1)
-    amount.limiter = limiter
+    name = Closing("requests")
+    name.limiter = limiter
     assert limiter.reserve()
     with pytest.raises(hardcap.SegmentClosed):
-        getattr(limiter, call)(amount)
+        getattr(limiter, call)(**{name: 1})
     assert_all_free(watcher, 3)
 
 
