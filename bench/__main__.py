@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from bench.results import Unusable
 
-COMMANDS = ("overload", "modes", "peers", "growth", "waiting")
+COMMANDS = ("overload", "recovery", "modes", "overshoot", "peers", "growth", "waiting", "report")
 
 
 def main(argv: Sequence[str]) -> int:
