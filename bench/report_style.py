@@ -121,4 +121,6 @@ def steps(axes: Axes, points: Iterable[tuple[float, float]], until: float, name:
     seconds, values = zip(*points, strict=True)
     drawn: dict[str, Any] = {"color": colour(name), "linewidth": 0.9}
     axes.step((*seconds, until), (*values, values[-1]), where="post", **drawn)
-    axes.fill_between((*seconds, until), (*values, values[-1]), step="post", color=colour(name), alpha=0.15, linewidth=0)
+    axes.fill_between(
+        (*seconds, until), (*values, values[-1]), step="post", color=colour(name), alpha=0.15, linewidth=0
+    )
