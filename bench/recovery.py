@@ -53,7 +53,7 @@ def missed(measured: Mapping[str, Mapping[str, Any]], limit: int) -> Iterator[st
             yield f"{name}: {limit} were never in flight, so no worker was killed"
     own, other = measured["hardcap"], measured["semaphore"]
     if own["back_after_seconds"] is None:
-        yield f"hardcap: {own['peak_after_kill']} in flight after the kill, expected {limit}"
+        yield f"hardcap: {own['peak_after_kill']} in flight after the kill, expected {limit} again"
     if own["capacity_after"] != limit:
         yield f"hardcap: {own['capacity_after']} units can be reserved afterwards, expected exactly {limit}"
     if (left := limit - other["held_by_killed"]) < other["peak_after_kill"]:

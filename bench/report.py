@@ -1,8 +1,8 @@
 """One page with pictures of everything: overload, recovery, modes, peers, overshoot and growth.
 
 Written to a directory: ``index.html``, which needs no other file; each picture as SVG and as PNG; and the figures
-behind them, ``report.json``. Exit status: 0 every command showed what it must; 1 one did not, and the page says which; 2 this
-cannot run here.
+behind them, ``report.json``. Exit status: 0 every command showed what it must; 1 one did not, and the page says which;
+2 this cannot run here.
 """
 
 from __future__ import annotations

@@ -14,14 +14,7 @@ from bench.tables import duration
 
 Results = Mapping[str, Any]
 MODES: Final = ("per-process", "approximate", "strict")
-CONTENDING: Final = (
-    "strict/native",
-    "approximate/native",
-    "BoundedSemaphore",
-    "posix_ipc",
-    "RawArray slots",
-    "filelock",
-)
+CONTENDING: Final = ("strict/native", "approximate/native", "BoundedSemaphore", "posix_ipc", "RawArray slots")
 
 
 @dataclass(frozen=True)
@@ -93,9 +86,7 @@ def latency(axes: Sequence[Axes], results: Results) -> None:
     panel.set_yticks(range(len(rows)), [row["name"] for row in reversed(rows)])
     panel.set_xlim(right=300 * max(row["reserve_ns"]["p99"] for row in rows))
     _durations(panel, "x")
-    panel.set_xlabel(
-        f"one reserve, {rows[0]['processes']} processes at once, the clock included; dot: median, bar: p99"
-    )
+    panel.set_xlabel(f"one reserve, {rows[0]['processes']} processes at once, clock included; dot: median, bar: p99")
 
 
 def latency_rows(results: Results) -> list[Results]:
