@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from bench import report_style as style
 from bench.tables import duration
@@ -151,14 +152,20 @@ def overshoot(axes: Sequence[Axes], results: Results) -> None:
     panel.fill_between(counts, limit, bounds, color=style.APPROXIMATE, alpha=0.1, linewidth=0)
     panel.plot(counts, bounds, color=style.APPROXIMATE, linewidth=1)
     panel.annotate(
-        f"allowed: limit + (W - 1) * a\n= {bounds[-1]} of {counts[-1]} processes", (counts[-1], bounds[-1]), (-8, 0),
+        f"allowed: limit + (W - 1) * a\n= {bounds[-1]} for {counts[-1]} processes", (counts[-1], bounds[-1]), (-30, 0),
         textcoords="offset points", ha="right", va="top", color=style.APPROXIMATE, fontsize=9.5,
     )  # fmt: skip
     for name, marker in (("approximate/native", "o"), ("approximate/atomics", "D")):
         seen = _curve(rows, name, "processes", "peak_holders")
         if seen:
             panel.plot(*zip(*seen, strict=True), marker, color=style.APPROXIMATE, markersize=7, label=f"{name}, seen")
-    style.limit_line(panel, limit, "limit; strict never goes above it")
+    style.limit_line(panel, limit)
+    strict = max(row["peak_holders"] for row in results["subjects"] if row["name"].startswith("strict"))
+    panel.annotate(
+        f"limit; strict: up to {strict}", (counts[-1], limit), (0, -6),
+        textcoords="offset points", ha="right", va="top",
+    )  # fmt: skip
+    panel.yaxis.set_major_locator(MaxNLocator(integer=True))
     panel.set_xscale("log", base=2)
     panel.set_xticks(counts, [str(count) for count in counts])
     panel.set_ylim(0.8 * limit, max(bounds) * 1.05 + 1)
@@ -173,7 +180,7 @@ def _curve(rows: Sequence[Results], name: str, x: str, y: str) -> list[tuple[flo
 
 def _durations(panel: Axes, which: str) -> None:
     axis = panel.xaxis if which == "x" else panel.yaxis
-    axis.set_major_formatter(lambda value, _: duration(value).replace(".00", ""))
+    axis.set_major_formatter(lambda value, _: duration(value).replace(".00", "").replace(".0", ""))
     panel.grid(axis="x" if which == "x" else "y", color="#E6E6E6", linewidth=0.8)
     panel.set_axisbelow(True)
 

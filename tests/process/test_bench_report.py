@@ -39,7 +39,9 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self._where = given.get("class", tag)
-        self.addresses += [given[name] for name in ("src", "href", "srcset", "action", "data", "poster") if name in given]
+        self.addresses += [
+            given[name] for name in ("src", "href", "srcset", "action", "data", "poster") if name in given
+        ]
         self.styles += [given["style"]] if "style" in given else []
         if tag == "data":
             self.values.append(float(given["value"]))
@@ -138,7 +140,7 @@ def numbers(results: Any) -> Iterator[float]:
         '<link rel="stylesheet" href="style.css">',
         "<style>@import 'x.css'</style>",
         '<p style="background: url(x.png)">',
-        f'<img src="{INLINE}{base64.b64encode(b"<svg><image href=\'x.png\'/></svg>").decode()}">',
+        f'<img src="{INLINE}{base64.b64encode(b"<svg><image href='x.png'/></svg>").decode()}">',
     ],
 )
 def test_a_link_to_elsewhere_would_be_seen(text: str) -> None:
