@@ -21,6 +21,8 @@ from tests.support.processes import eventually
 
 INLINE = "data:image/svg+xml;base64,"
 OUTSIDE = re.compile(r"(?:https?:)?//|@import|url\(", re.IGNORECASE)
+LINKING = base64.b64encode(b"<svg><image href='x.png'/></svg>").decode()
+FETCHED = ("src", "href", "srcset", "action", "data", "poster")
 NAMES = {picture.name for picture in PICTURES}
 
 
@@ -140,7 +142,7 @@ def numbers(results: Any) -> Iterator[float]:
         '<link rel="stylesheet" href="style.css">',
         "<style>@import 'x.css'</style>",
         '<p style="background: url(x.png)">',
-        f'<img src="{INLINE}{base64.b64encode(b"<svg><image href='x.png'/></svg>").decode()}">',
+        f'<img src="{INLINE}{LINKING}">',
     ],
 )
 def test_a_link_to_elsewhere_would_be_seen(text: str) -> None:
