@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
@@ -12,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 import hardcap
-from bench import kills
+from bench import kills, loops
 from bench.clients import Crowd, Tally
 from bench.percentiles import percentile
 from bench.server import Server, keep_port
@@ -61,23 +59,16 @@ def measure_all(port: int, seconds: float, runs: Sequence[Run] = RUNS) -> dict[s
     """All runs by name, each with ``seconds`` of load. ``Unusable`` if no server can be had."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with (
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         tempfile.TemporaryDirectory(prefix="hardcap-overload-", dir=memory) as scratch,
         keep_port(port) as kept,
         _progress() as progress,
     ):
-        try:
-            return runner.run(_measure_all(Path(scratch), kept.getsockname()[1], seconds, runs, progress))
-        except asyncio.CancelledError:  # by SIGTERM; the runner itself turns SIGINT into this
-            raise KeyboardInterrupt from None
+        return loops.run(_measure_all(Path(scratch), kept.getsockname()[1], seconds, runs, progress))
 
 
 async def _measure_all(
     scratch: Path, port: int, seconds: float, runs: Sequence[Run], progress: Progress
 ) -> dict[str, Measured]:
-    this = asyncio.current_task()
-    assert this
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     bar = progress.add_task("", total=len(runs), in_flight=0)
     measured = {}
     for run in runs:

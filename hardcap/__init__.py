@@ -21,6 +21,7 @@ Layers, lowest first; a module imports only from those above it in this table:
     segment        files: build, publish, attach, check, replace, unlink
     viewing        files to look at: not attended
     recovery       sweep, return and settle
+    attending      files to operate on: attended, without a slot
     ownership      who owns a slot
     admission      what both modes share
     strict         reserve and release by compare-and-swap
@@ -48,6 +49,7 @@ Layers, lowest first; a module imports only from those above it in this table:
     opentelemetry  the same figures as instruments
     vllm           the drop-in for vLLM's class
     wsgi           the middleware for WSGI servers
+    cli            the command line, with a table of its own
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
 from hardcap.config import check_integer
-from hardcap.layout import MAX_AMOUNT
+from hardcap.layout import MAX_AMOUNT, MAX_LIMIT
 
 Wanted = tuple[tuple[int, int], ...]  # (resource index, units), each positive, each resource once
 
@@ -59,6 +60,11 @@ def check_timeout(timeout: float | None) -> float | None:
         if not number or not 0 <= timeout < math.inf:
             raise ValueError(f"timeout is {timeout!r}, allowed: seconds from 0, or None")
     return timeout
+
+
+def limits_by_index(names: tuple[str, ...], limits: Mapping[str, int]) -> dict[int, int]:
+    """New limits by resource index. `ConfigError` for one that is no integer from 0 to 2**31 - 1."""
+    return {index_of(names, name): check_integer(name, limit, 0, MAX_LIMIT) for name, limit in limits.items()}
 
 
 def merged(before: Wanted, changes: Wanted) -> Wanted:

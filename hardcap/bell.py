@@ -23,7 +23,7 @@ from typing import Final
 from hardcap import layout
 from hardcap.words import Words
 
-SLEEP: Final = 0.05  # seconds, at most
+SLEEP: Final = 0.1  # seconds, at most
 POLL: Final = 0.008  # seconds, where there is no futex
 
 _NUMBERS: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}  # of the system call

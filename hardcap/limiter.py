@@ -7,9 +7,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from hardcap import layout, recovery, snapshot, waiting
-from hardcap.amounts import ONE, Wanted, index_of
-from hardcap.config import Config, Mode, check_integer
+from hardcap import recovery, snapshot, waiting
+from hardcap.amounts import ONE, Wanted, limits_by_index
+from hardcap.config import Config, Mode
 from hardcap.connection import Connection
 from hardcap.directory import OWNER_ONLY, Directory
 from hardcap.permit import Permit
@@ -112,7 +112,7 @@ class Limiter:
             limits = {names[0]: limit, **limits}
         if not limits:
             raise ValueError("no limit given, allowed: set_limit(10) or set_limit(tokens=4096)")
-        checked = {index_of(names, key): check_integer(key, n, 0, layout.MAX_LIMIT) for key, n in limits.items()}
+        checked = limits_by_index(names, limits)
         admission = self._connection.live()
         with admission.visit(), self._connection.place.locked():
             self._connection.check_lock(admission.segment)

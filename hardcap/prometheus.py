@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from hardcap import inspect
 from hardcap.figures import FIGURES, Figure, Reader, Sources
 
-__all__ = ["HardcapCollector"]
+__all__ = ["HardcapCollector", "exposition"]
 
 _PREFIX: Final = "hardcap_"
 
@@ -47,6 +49,14 @@ class HardcapCollector(Collector):
                 for labels, value in figure.samples(snapshot):
                     family.add_metric(labels, value)
             yield family
+
+
+def exposition(name: str, directory: str | os.PathLike[str] | None = None) -> str:
+    """The text that a scrape of that one segment would get. Raises :class:`SegmentError` where there is none."""
+    inspect(name, directory)  # else what is wrong would look like nothing to tell
+    registry = CollectorRegistry()
+    registry.register(HardcapCollector(name, directory))
+    return generate_latest(registry).decode()
 
 
 def _family(figure: Figure) -> Family:

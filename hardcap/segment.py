@@ -159,7 +159,7 @@ def _attend(directory: Directory, descriptor: int, config: Config, map_words: Ma
     lock = locks.reopen(file)
     try:
         if not _is_free(path, image, file, lock, map_words):
-            return _join(path, config, map_words, parse(path, image, file), file, lock)
+            return join(path, config, map_words, parse(path, image, file), file, lock)
     except BaseException:
         locks.close(lock)
         raise
@@ -180,7 +180,8 @@ def _is_free(path: str, image: bytes, file: int, lock: int, map_words: MapWords)
     return True
 
 
-def _join(path: str, config: Config, map_words: MapWords, header: Header, file: int, lock: int) -> Segment:
+def join(path: str, config: Config, map_words: MapWords, header: Header, file: int, lock: int) -> Segment:
+    """Attend a segment in use, by ``lock``, and map it."""
     _compare(path, config, header.shape)
     if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):
         raise SegmentError(path, "its attendance byte locked for writing", "openers alone to do so")

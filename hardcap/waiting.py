@@ -25,6 +25,7 @@ from hardcap.connection import Connection
 from hardcap.permit import Permit
 
 PAUSE: Final = 0.001  # seconds without a bell after it rang for others: what a crowd of releases may cost
+LOOK: Final = 0.1  # seconds between two looks for dead owners, and for the end of the segment
 _LONGEST: Final = threading.TIMEOUT_MAX
 
 Ask = Callable[..., Permit | int]
@@ -66,10 +67,10 @@ class Waiter:
         permit = self.attempt()
         return permit if permit is not None or patient else self.give_up()
 
-    def attempt(self) -> Permit | None:
-        """Ask, and once more if a dead owner's units came back. No refusal is counted."""
+    def attempt(self, *, look: bool = True) -> Permit | None:
+        """Ask; then look for dead owners, and ask once more if units came back. No refusal is counted."""
         answer = self._ask(self.wanted, self.headroom)
-        if isinstance(answer, int) and self.connection.look_again():
+        if isinstance(answer, int) and look and self.connection.look_again():
             answer = self._ask(self.wanted, self.headroom)
         if not isinstance(answer, int):
             return answer
@@ -107,6 +108,7 @@ class Queue:
         self._lock = threading.RLock()  # for a signal handler that waits too
         self._waiters: list[Waiter] = []
         self._thread: threading.Thread | None = None
+        self._look_due = 0.0
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -156,15 +158,22 @@ class Queue:
         #   pairs: [W1] in strict and approximate, where room is made before the bell is read
         #   else:  a unit is released in between, and nobody wakes us: for one bounded sleep.
         address = self._arm_bell()
-        if not self._serve() and bell.sleep(address) and not self._serve():
+        if not self._serve(look=self._is_look_due()) and bell.sleep(address) and not self._serve():
             time.sleep(PAUSE)
+
+    def _is_look_due(self) -> bool:
+        now = time.monotonic()
+        if now < self._look_due:
+            return False
+        self._look_due = now + LOOK
+        return True
 
     def _arm_bell(self) -> int:
         """In a frame of its own: whoever sleeps keeps no limiter alive."""
         connection = self._connection()
         return 0 if connection is None else connection.arm_bell()
 
-    def _serve(self) -> bool:
+    def _serve(self, *, look: bool = False) -> bool:
         """Ask for each whose turn it is. Whether anything came of it."""
         with self._lock:
             waiters = self._waiters.copy()
@@ -176,15 +185,15 @@ class Queue:
                 continue
             if any(earlier.goes_before(waiter) for earlier in refused):
                 stuck.add(waiter.kind)
-            elif self._grant(waiter):
+            elif self._grant(waiter, look):
                 served = True
             else:
                 refused.append(waiter)
                 stuck.add(waiter.kind)
         return served
 
-    def _grant(self, waiter: Waiter) -> bool:
-        permit = waiter.attempt()
+    def _grant(self, waiter: Waiter, look: bool) -> bool:
+        permit = waiter.attempt(look=look)
         if permit is None:
             return False
         with self._lock:

@@ -15,9 +15,10 @@ from types import FrameType
 import pytest
 
 import hardcap
+from hardcap import waiting
 from tests.contract.conftest import Open
-from tests.support.oracle import assert_all_free
-from tests.support.processes import DEADLINE
+from tests.support.oracle import assert_all_come_back
+from tests.support.processes import DEADLINE, eventually
 from tests.support.waiters import LONG, failed, in_line, line, until_in_line
 
 SHORT = 0.02  # seconds
@@ -34,7 +35,7 @@ def test_it_gets_what_is_released_meanwhile(limiter: hardcap.Limiter) -> None:
     assert limiter.in_flight == 2
     assert permit.release()
     assert limiter.snapshot().totals.rejected == {"requests": 0}
-    assert_all_free(limiter, 3)
+    assert_all_come_back(limiter, 3)
 
 
 @pytest.mark.parametrize("timeout", [SHORT, 1e-9])
@@ -47,14 +48,14 @@ def test_a_wait_in_vain_counts_once_and_holds_nothing(limiter: hardcap.Limiter, 
         assert (caught.value.requested, caught.value.in_flight) == (2, 3)
         assert limiter.snapshot().totals.rejected == {"requests": 1}
         assert in_line(limiter) == 0
-    assert_all_free(limiter, 3)
+    assert_all_come_back(limiter, 3)
 
 
 @pytest.mark.parametrize("timeout", [0, 0.0, -0.0])
 def test_no_time_is_as_reserve(limiter: hardcap.Limiter, timeout: float) -> None:
     with limiter.admit(3, timeout=timeout), pytest.raises(hardcap.CapExceeded):
         limiter.admit(timeout=timeout)
-    assert_all_free(limiter, 3)
+    assert_all_come_back(limiter, 3)
 
 
 @pytest.mark.parametrize("timeout", [None, 1e300, 10**9])
@@ -76,7 +77,7 @@ def test_first_come_first_served(opened: Open) -> None:
             held = waiter.result(DEADLINE)
         held.release()
     assert waiting.arrived == [0, 1, 2, 3, 4]
-    assert_all_free(limiter, 1)
+    assert_all_come_back(limiter, 1)
 
 
 def test_a_newcomer_goes_behind_those_who_wait(opened: Open) -> None:
@@ -154,7 +155,7 @@ def test_afterwards_it_can_be_waited_again(limiter: hardcap.Limiter) -> None:
             waiter = waiting.join()
             held.release()
             waiter.result(DEADLINE).release()
-    assert_all_free(limiter, 3)
+    assert_all_come_back(limiter, 3)
 
 
 @contextlib.contextmanager
@@ -185,8 +186,9 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def in_the_product(frame: FrameType | None) -> bool:
-    return frame is not None and frame.f_code.co_filename.startswith(hardcap.__path__[0])
+def in_the_wait(frame: FrameType | None) -> bool:
+    """Not in the middle of a reservation by the portable backend, which is cut in half by that."""
+    return frame is not None and frame.f_code.co_filename == waiting.__file__
 
 
 def test_an_interrupt_ends_a_blocked_wait(limiter: hardcap.Limiter) -> None:
@@ -195,7 +197,7 @@ def test_an_interrupt_ends_a_blocked_wait(limiter: hardcap.Limiter) -> None:
     with limiter.admit(3), waits, pytest.raises(KeyboardInterrupt):
         limiter.admit(timeout=None)
     assert in_line(limiter) == 0
-    assert_all_free(limiter, 3)
+    assert_all_come_back(limiter, 3)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -207,13 +209,14 @@ def test_interrupts_that_meet_the_grant_lose_nothing(opened: Open) -> None:
         releasing = threading.Timer(SHORT, held.release)
         releasing.start()
         permit = None
-        with contextlib.suppress(KeyboardInterrupt), on_alarm(interrupt, in_the_product, SHORT + (lap - 20) * 1e-4):
+        with contextlib.suppress(KeyboardInterrupt), on_alarm(interrupt, in_the_wait, SHORT + (lap - 20) * 1e-4):
             permit = limiter.admit(timeout=None)
         releasing.join()
-        assert limiter.in_flight == (permit is not None)
+        held_now = permit is not None
+        eventually(lambda held_now=held_now: limiter.in_flight == held_now, "it is the permit's or nobody's")  # type: ignore[misc]
         if permit is not None:
             permit.release()
-    assert_all_free(limiter, 1)
+    assert_all_come_back(limiter, 1)
 
 
 def test_a_signal_handler_may_wait_too(opened: Open) -> None:
@@ -230,7 +233,7 @@ def test_a_signal_handler_may_wait_too(opened: Open) -> None:
     with on_alarm(wait, lambda _frame: in_line(limiter) == 1, SHORT):
         limiter.admit(timeout=LONG).release()
     assert answers == [1]
-    assert_all_free(limiter, 1)
+    assert_all_come_back(limiter, 1)
 
 
 def test_timeouts_that_meet_the_grant_lose_nothing(opened: Open) -> None:
@@ -251,7 +254,7 @@ def test_timeouts_that_meet_the_grant_lose_nothing(opened: Open) -> None:
     assert (totals.admitted, totals.released) >= (admitted, admitted)
     assert totals.admitted == totals.released
     assert totals.rejected == {"requests": 300 - admitted}
-    assert_all_free(limiter, 4)
+    assert_all_come_back(limiter, 4)
 
 
 def test_a_cancelled_head_does_not_take_the_wakeup_with_it(opened: Open) -> None:
@@ -267,7 +270,7 @@ def test_a_cancelled_head_does_not_take_the_wakeup_with_it(opened: Open) -> None
             if failed(head) is None:
                 head.result().release()
             next_one.result(DEADLINE).release()
-    assert_all_free(limiter, 1)
+    assert_all_come_back(limiter, 1)
 
 
 def test_a_barger_never_makes_two_holders(opened: Open) -> None:
@@ -287,7 +290,7 @@ def test_a_barger_never_makes_two_holders(opened: Open) -> None:
             assert not other.reserve()
             assert limiter.available == 0
     held.release()
-    assert_all_free(limiter, 1)
+    assert_all_come_back(limiter, 1)
 
 
 def test_a_free_unit_goes_to_one_of_two_who_ask_at_once(opened: Open) -> None:
@@ -306,7 +309,7 @@ def test_a_free_unit_goes_to_one_of_two_who_ask_at_once(opened: Open) -> None:
     with ThreadPoolExecutor(2) as pool:
         wins = [list(answers) for answers in (pool.map(race, [lap, lap]) for lap in range(200))]
     assert {sum(pair) for pair in wins} == {1}
-    assert_all_free(limiter, 1)
+    assert_all_come_back(limiter, 1)
 
 
 def test_one_thread_serves_them_all_and_goes(limiter: hardcap.Limiter) -> None:
@@ -347,4 +350,4 @@ def test_a_forked_child_has_no_waiters_and_can_wait(opened: Open) -> None:
     assert os.read(read, 10) == b"0in"
     os.close(read)
     os.close(write)
-    assert_all_free(limiter, 1)
+    assert_all_come_back(limiter, 1)

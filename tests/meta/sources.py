@@ -12,9 +12,12 @@ from tests.support.processes import ROOT
 PACKAGE = ROOT / "hardcap"
 
 
-def modules() -> dict[str, Path]:
-    """The package's modules by name; a subpackage's are all called after it."""
-    return {path.stem if path.parent == PACKAGE else path.parent.name: path for path in sorted(PACKAGE.rglob("*.py"))}
+def modules(package: Path = PACKAGE) -> dict[str, list[Path]]:
+    """The files of each of a package's modules; a subpackage is one of several files."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(package.rglob("*.py")):
+        found.setdefault(path.relative_to(package).parts[0].removesuffix(".py"), []).append(path)
+    return found
 
 
 def test_files() -> list[Path]:

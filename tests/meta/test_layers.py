@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 import hardcap
+from hardcap import cli
 from tests.meta import sources
 
-LAYERS = re.findall(r"^    (\w+)  +\S", (hardcap.__doc__ or "").partition("Layers")[2], re.MULTILINE)
+PACKAGES = {package.__name__: package for package in (hardcap, cli)}
+LAYERS = {
+    name: re.findall(r"^    (\w+)  +\S", (package.__doc__ or "").partition("Layers")[2], re.MULTILINE)
+    for name, package in PACKAGES.items()
+}
 # The only module that may import each of them.
 SEAMS = {"atomics": "words", "rich": "cli", "prometheus_client": "prometheus", "opentelemetry": "opentelemetry"}
 
 
-def imported_layers(module: str) -> set[str]:
-    names = (name.split(".") for name in sources.imports(sources.modules()[module]))
-    return {name[1] for name in names if name[0] == "hardcap" and len(name) > 1 and name[1] in sources.modules()}
+def modules(package: str) -> dict[str, list[Path]]:
+    return sources.modules(Path(*PACKAGES[package].__path__))
 
 
-def test_the_table_names_every_module() -> None:
-    assert len(LAYERS) == len(set(LAYERS))
-    assert set(LAYERS) == sources.modules().keys() - {"__init__", "__main__"}
+def imported_layers(package: str, module: str) -> set[str]:
+    """The modules of a package that one of them imports."""
+    prefix, known = f"{package}.", modules(package)
+    names = [name for path in known[module] for name in sources.imports(path) if name.startswith(prefix)]
+    return {name.removeprefix(prefix).split(".")[0] for name in names} & known.keys()
 
 
-@pytest.mark.parametrize("module", LAYERS)
-def test_imports_go_downwards_only(module: str) -> None:
-    assert imported_layers(module) <= set(LAYERS[: LAYERS.index(module)]) | {module}
+@pytest.mark.parametrize("package", LAYERS)
+def test_the_table_names_every_module(package: str) -> None:
+    assert len(LAYERS[package]) == len(set(LAYERS[package]))
+    assert set(LAYERS[package]) == modules(package).keys() - {"__init__", "__main__"}
+
+
+@pytest.mark.parametrize(("package", "module"), [(package, module) for package in LAYERS for module in LAYERS[package]])
+def test_imports_go_downwards_only(package: str, module: str) -> None:
+    layers = LAYERS[package]
+    assert imported_layers(package, module) <= set(layers[: layers.index(module)]) | {module}
 
 
 @pytest.mark.parametrize(("package", "owner"), SEAMS.items())
@@ -34,7 +48,7 @@ def test_a_seam_has_one_importer(package: str, owner: str) -> None:
     """One module imports it, so that everything else can do without."""
     importers = {
         module
-        for module, path in sources.modules().items()
-        if any(name.split(".")[0] == package for name in sources.imports(path))
+        for module, paths in sources.modules().items()
+        if any(name.split(".")[0] == package for path in paths for name in sources.imports(path))
     }
-    assert importers == ({owner} & sources.modules().keys())
+    assert importers == {owner}

@@ -32,7 +32,7 @@ def remarks(path: Path) -> Iterator[str]:
 def places() -> dict[str, list[str]]:
     """Modules by tag, one for each remark in which the tag stands."""
     found: dict[str, list[str]] = defaultdict(list)
-    for module, path in sources.modules().items():
+    for module, path in ((module, path) for module, paths in sources.modules().items() for path in paths):
         for remark in remarks(path):
             for tag in set(TAG.findall(remark)):
                 found[tag].append(module)
@@ -48,7 +48,7 @@ def test_every_tag_stands_at_two_places() -> None:
 def test_every_partner_that_is_named_answers() -> None:
     """Where a remark says in which module its other end is, it is there."""
     found, missing = places(), []
-    for module, path in sources.modules().items():
+    for module, path in ((module, path) for module, paths in sources.modules().items() for path in paths):
         for tag, partner in PARTNER.findall(path.read_text()):
             if partner in sources.modules() and partner not in found[tag]:
                 missing.append(f"{module}: [{tag}] in {partner}")

@@ -76,7 +76,7 @@ class Product:
 
 
 def _code(name: str, edits: tuple[Edit, ...]) -> CodeType:
-    path = sources.modules()[name]
+    (path,) = sources.modules()[name]
     source = path.read_text()
     for edit in edits:
         source = edit.apply(source)

@@ -134,10 +134,8 @@ def test_everybody_gets_a_turn(attached: Spawn, segment_dir: object, mode: str) 
 
 @every_kind
 def test_a_hundred_waiters_cost_next_to_nothing(attached: Spawn, mode: str, backend: str) -> None:
-    """Below a hundredth of a core on an idle machine, also where they poll; the bound leaves room for a busy one."""
+    """Below a hundredth of a core on an idle machine; the bound leaves room for a busy one."""
     child = attached(limit=0, mode=mode, backend=backend)
-    if mode == "approximate":
-        child.run(NO_FUTEX)
     child.run(MANY)
     assert child.run(COST) < 0.03
 

@@ -35,14 +35,15 @@ def started(*command: str, env: dict[str, str] | None = None) -> Iterator[subpro
 def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
     """End it by a signal, as a person would: once more if the interpreter dropped the first one in some callback.
 
-    Returns its exit status and the last line that it wrote to stderr.
+    Returns its exit status and what it said of it on stderr, last of all; processes that it started may have said more.
     """
     deadline = time.monotonic() + DEADLINE
     while time.monotonic() < deadline:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             _, err = process.communicate(timeout=3)
-            return process.returncode, err.splitlines()[-1]
+            told = [line for line in err.splitlines() if line.startswith("bench ")]
+            return process.returncode, "".join(told[-1:])
     raise TimeoutError(f"process {process.pid} does not end")
 
 

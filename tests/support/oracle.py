@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import hardcap
+from tests.support.processes import eventually
 
 
 def assert_all_free(limiter: hardcap.Limiter, limit: int) -> None:
@@ -23,6 +24,12 @@ def assert_all_free(limiter: hardcap.Limiter, limit: int) -> None:
     assert admitted == limit
     assert limiter.in_flight == 0
     assert_sane(limiter.snapshot())
+
+
+def assert_all_come_back(limiter: hardcap.Limiter, limit: int) -> None:
+    """The same, after those who waited: what was granted to one who has just left is on its way back."""
+    eventually(lambda: limiter.in_flight == 0, "nothing is in flight")
+    assert_all_free(limiter, limit)
 
 
 def assert_sane(snapshot: hardcap.Snapshot) -> None:
