@@ -13,7 +13,18 @@ from collections.abc import Sequence
 
 from bench.results import Unusable
 
-COMMANDS = ("overload", "modes", "peers", "growth", "waiting", "http", "suggest")
+COMMANDS = (
+    "overload",
+    "recovery",
+    "modes",
+    "overshoot",
+    "peers",
+    "growth",
+    "waiting",
+    "http",
+    "suggest",
+    "report",
+)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from bench.baselines import Subject
 from bench.percentiles import REPORTED, percentile
 from bench.tasks import Latencies, Pace, Tally
 
+BINS_PER_DECADE: Final = 12
 NO_BURSTS: Final = Tally(0, 0)
 
 
@@ -41,6 +43,14 @@ def percentiles(counts: Mapping[int, int]) -> dict[str, float]:
     """Median, p90, p99 and p99.9 of the counted durations; nothing of nothing."""
     ordered = Ordered(counts)
     return {name: percentile(ordered, fraction) for name, fraction in REPORTED.items() if ordered}
+
+
+def distribution(counts: Mapping[int, int]) -> list[tuple[float, int]]:
+    """How many durations fall into each bin: its lower edge in nanoseconds, and their number; empty bins too."""
+    bins: Counter[int] = Counter()
+    for value, count in counts.items():
+        bins[math.floor(math.log10(max(value, 1)) * BINS_PER_DECADE)] += count
+    return [(10 ** (bin / BINS_PER_DECADE), bins[bin]) for bin in range(min(bins), max(bins) + 1)] if bins else []
 
 
 @dataclass
@@ -104,6 +114,7 @@ class Figures:
             "pairs_per_second": median(self.pairs_per_second),
             "reserve_ns": percentiles(self.reserve),
             "release_ns": percentiles(self.release),
+            "reserve_distribution": distribution(self.reserve),
             "samples": self.reserve.total(),
             "refused": self.refused,
             "limit": self.limit,

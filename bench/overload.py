@@ -24,6 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Options of ``python -m bench overload``."""
     parser.add_argument("--quick", action="store_true", help="shorter runs: done within 25 s, instead of 90 s")
     parser.add_argument("--json", metavar="FILE", help="write the results to FILE too")
+    parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=_port, default=0, help="port on loopback (default: any free one)")
 
 
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     results.require(NEEDS)
     from bench import overload_report, overload_runs  # what they import is not installed everywhere
 
-    measured = overload_runs.measure_all(args.port, QUICK_SECONDS if args.quick else FULL_SECONDS)
+    measured = overload_runs.measure_all(args.port, args.seconds or (QUICK_SECONDS if args.quick else FULL_SECONDS))
     where = machine.describe(measured["strict"]["backend"])
     missed = overload_report.missed(measured)
     overload_report.show(measured, where)

@@ -1,14 +1,13 @@
-"""The five runs of the overload benchmark: a fresh server each, the same load, one independent witness."""
+"""Runs under overload: a fresh server each, the same load, one independent witness."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import tempfile
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,10 +15,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 import hardcap
-from bench import loops, recovery
+from bench import kills, loops
 from bench.clients import Crowd, Tally
 from bench.percentiles import percentile
 from bench.server import Server, keep_port
+from bench.timeline import Show, Timeline
 from bench.witness import Witness
 
 LIMIT: Final = 10
@@ -29,17 +29,21 @@ APP: Final = "bench.apps.streaming:app"
 SEGMENT: Final = "overload"
 
 Measured = dict[str, Any]
-Show = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One server under load. ``mode`` is hardcap's; without one, ``admission`` is what the application does itself."""
+    """One server under load. ``mode`` is hardcap's; without one, ``admission`` is what the application does itself.
+
+    ``patience`` is how many seconds a full service is waited for after a kill.
+    """
 
     name: str
     admission: str
     mode: str = ""
     kill: bool = False
+    patience: float = kills.PATIENCE
+    environ: Mapping[str, str] = field(default_factory=dict)
 
 
 RUNS: Final = (
@@ -51,7 +55,7 @@ RUNS: Final = (
 )
 
 
-def measure_all(port: int, seconds: float) -> dict[str, Measured]:
+def measure_all(port: int, seconds: float, runs: Sequence[Run] = RUNS) -> dict[str, Measured]:
     """All runs by name, each with ``seconds`` of load. ``Unusable`` if no server can be had."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with (
@@ -59,13 +63,15 @@ def measure_all(port: int, seconds: float) -> dict[str, Measured]:
         keep_port(port) as kept,
         _progress() as progress,
     ):
-        return loops.run(_measure_all(Path(scratch), kept.getsockname()[1], seconds, progress))
+        return loops.run(_measure_all(Path(scratch), kept.getsockname()[1], seconds, runs, progress))
 
 
-async def _measure_all(scratch: Path, port: int, seconds: float, progress: Progress) -> dict[str, Measured]:
-    bar = progress.add_task("", total=len(RUNS), in_flight=0)
+async def _measure_all(
+    scratch: Path, port: int, seconds: float, runs: Sequence[Run], progress: Progress
+) -> dict[str, Measured]:
+    bar = progress.add_task("", total=len(runs), in_flight=0)
     measured = {}
-    for run in RUNS:
+    for run in runs:
         _announce(progress, bar, run.name)
         site = Site(run, scratch, port, lambda now: progress.update(bar, in_flight=now))
         measured[run.name] = await site.measure(seconds)
@@ -104,56 +110,52 @@ class Site:
             closing(Witness(self._witness)) as witness,
         ):
             async with Crowd(server, CLIENTS) as crowd:
-                begun = time.perf_counter()
-                async with self._asking(crowd, witness):
-                    more = await self._take_place(witness, seconds)
-                took = time.perf_counter() - begun
+                timeline = Timeline(witness, self._show)
+                async with self._asking(crowd, timeline):
+                    more = await self._take_place(witness, timeline, seconds)
+                took = timeline.now()
             if self._run.mode:
                 more |= await self._aftermath(witness)
             server.check()
-            return {"peak_in_flight": witness.peak} | _figures(crowd.tally, took) | more
+            seen: Measured = {"peak_in_flight": witness.peak, "timeline": timeline.points}
+            return seen | _figures(crowd.tally, took) | more
 
     def _environ(self) -> dict[str, str]:
         environ = {"OVERLOAD_ADMISSION": self._run.admission, "OVERLOAD_LIMIT": str(LIMIT)}
-        environ |= {"OVERLOAD_WITNESS": str(self._witness)}
+        environ |= {"OVERLOAD_WITNESS": str(self._witness), **self._run.environ}
         if self._run.mode:
             environ |= {"HARDCAP_NAME": SEGMENT, "HARDCAP_LIMIT": str(LIMIT), "HARDCAP_MODE": self._run.mode}
             environ |= {"HARDCAP_DIR": str(self._segments)}
         return environ
 
-    async def _take_place(self, witness: Witness, seconds: float) -> Measured:
+    async def _take_place(self, witness: Witness, timeline: Timeline, seconds: float) -> Measured:
         if not self._run.kill:
             await asyncio.sleep(seconds)
             return {}
         load = asyncio.create_task(asyncio.sleep(seconds))
         await asyncio.sleep(seconds / 2)
-        story = await recovery.kill_a_worker(witness, LIMIT)
+        story = await kills.kill_a_worker(witness, LIMIT, timeline.now, self._run.patience)
         await load
-        return story.as_dict()
+        return story.as_dict() | {"peak_after_kill": timeline.peak_since(story.gone_at_seconds)}
 
     async def _aftermath(self, witness: Witness) -> Measured:
         backend = os.environ.get("HARDCAP_BACKEND")  # the workers' too, see Server
         with hardcap.open(SEGMENT, directory=str(self._segments), backend=backend) as limiter:
             return {
-                "capacity_after": await recovery.capacity(limiter, witness),
+                "capacity_after": await kills.capacity(limiter, witness),
                 "backend": limiter.snapshot().backend,
             }
 
     @asynccontextmanager
-    async def _asking(self, crowd: Crowd, witness: Witness) -> AsyncIterator[None]:
+    async def _asking(self, crowd: Crowd, timeline: Timeline) -> AsyncIterator[None]:
         asking = asyncio.create_task(crowd.ask())
-        watching = asyncio.create_task(self._watch(witness))
+        watching = asyncio.create_task(timeline.watch())
         try:
             yield
         finally:
             watching.cancel()
             crowd.stop()
             await asking
-
-    async def _watch(self, witness: Witness) -> None:
-        while True:
-            self._show(witness.current)
-            await asyncio.sleep(0.1)
 
 
 def _figures(tally: Tally, seconds: float) -> Measured:

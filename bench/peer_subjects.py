@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 from portalocker.utils import NamedBoundedSemaphore
 
 from bench.baselines import Attach, Context, Gate, Semaphore
+from bench.semaphores import named_semaphore
 
 LIMIT: Final = 64  # room for a unit of each process
 
@@ -86,10 +87,7 @@ class PosixSemaphore:
         return limit
 
     def share(self, context: Context, limit: int, processes: int) -> Attach:
-        semaphore = posix_ipc.Semaphore(None, posix_ipc.O_CREX, initial_value=limit)
-        self.leave.callback(posix_ipc.unlink_semaphore, semaphore.name)
-        semaphore.close()
-        return partial(_attach_posix, semaphore.name)
+        return partial(_attach_posix, self.leave.enter_context(named_semaphore(limit)))
 
 
 @dataclass(frozen=True)

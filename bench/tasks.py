@@ -15,6 +15,7 @@ from bench.witness import Witness
 BARRIER_SECONDS: Final = 60.0
 LEAD_SECONDS: Final = 0.015
 BATCH: Final = 16  # pairs between two looks at the clock, in the tight loop
+INSTANT_NS: Final = 500_000  # between two instants at which a burst may begin
 WARM_UP: Final = 8  # pairs before the barrier
 
 
@@ -126,6 +127,7 @@ class Bursts:
 
     def _burst(self, gate: Gate, start: Barrier, witness: Witness) -> int:
         start.wait(BARRIER_SECONDS)
+        _spin_to_a_common_instant()
         admitted = sum(gate.reserve() for _ in range(self.attempts))
         tokens = [witness.enter() for _ in range(admitted)]
         start.wait(BARRIER_SECONDS)
@@ -133,6 +135,13 @@ class Bursts:
             witness.leave(token)
             gate.release()
         return admitted
+
+
+def _spin_to_a_common_instant() -> None:
+    """Who leaves the barrier one after the other asks at once nevertheless, as far as there are cores."""
+    instant = (time.perf_counter_ns() // INSTANT_NS + 2) * INSTANT_NS
+    while time.perf_counter_ns() < instant:
+        pass
 
 
 def _line_up(gate: Gate, start: Barrier, window: Window) -> None:

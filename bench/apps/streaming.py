@@ -1,7 +1,8 @@
 """A small streaming service under the admission that the environment asks for; uvicorn runs it in every worker.
 
-``OVERLOAD_ADMISSION`` is ``none``, ``per-process`` or ``shared`` (then hardcap reads its own variables),
-``OVERLOAD_LIMIT`` the private cap of a worker, and ``OVERLOAD_WITNESS`` the file of the independent count.
+``OVERLOAD_ADMISSION`` is ``none``, ``per-process``, ``semaphore`` or ``shared`` (then hardcap reads its own variables),
+``OVERLOAD_LIMIT`` the private cap of a worker, ``OVERLOAD_SEMAPHORE`` the name of the semaphore, and
+``OVERLOAD_WITNESS`` the file of the independent count.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bench.apps.private_cap import PrivateCap
+from bench.apps.caps import Capped, PrivateCount
 from bench.witness import Witness
 
 SHORTEST, LONGEST = 0.05, 0.2  # seconds a request takes
@@ -69,13 +70,17 @@ def _admission(app: ASGIApp) -> ASGIApp:
         case "none":
             return app
         case "per-process":
-            return PrivateCap(app, int(os.environ["OVERLOAD_LIMIT"]))
+            return Capped(app, PrivateCount(int(os.environ["OVERLOAD_LIMIT"])))
+        case "semaphore":
+            from bench.semaphores import SemaphoreGate
+
+            return Capped(app, SemaphoreGate(os.environ["OVERLOAD_SEMAPHORE"]))
         case "shared":
             from hardcap.asgi import HardcapMiddleware
 
             return HardcapMiddleware(app)
         case other:
-            raise ValueError(f"OVERLOAD_ADMISSION is '{other}', allowed: none, per-process, shared")
+            raise ValueError(f"OVERLOAD_ADMISSION is '{other}', allowed: none, per-process, semaphore, shared")
 
 
 def _service() -> ASGIApp:

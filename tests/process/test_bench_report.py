@@ -1,0 +1,170 @@
+"""``python -m bench report``: built in one command, complete, and in need of nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.report_pictures import PICTURES
+from bench.report_runs import SMALLEST
+from tests.support.commands import interrupted, run, started
+from tests.support.leaks import SCRATCH
+from tests.support.processes import eventually
+
+INLINE = "data:image/svg+xml;base64,"
+OUTSIDE = re.compile(r"(?:https?:)?//|@import|url\(", re.IGNORECASE)
+LINKING = base64.b64encode(b"<svg><image href='x.png'/></svg>").decode()
+FETCHED = ("src", "href", "srcset", "action", "data", "poster")
+NAMES = {picture.name for picture in PICTURES}
+
+
+class Page(HTMLParser):
+    """What a browser would fetch, the figures with their full values, and the text of the sources."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.styles: list[str] = []
+        self.values: list[float] = []
+        self.sources: list[str] = []
+        self._where = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self._where = given.get("class", tag)
+        self.addresses += [
+            given[name] for name in ("src", "href", "srcset", "action", "data", "poster") if name in given
+        ]
+        self.styles += [given["style"]] if "style" in given else []
+        if tag == "data":
+            self.values.append(float(given["value"]))
+
+    def handle_data(self, data: str) -> None:
+        if self._where == "style":
+            self.styles.append(data)
+        if self._where in ("source", "br"):
+            self.sources.append(data)
+
+    def outside(self) -> list[str]:
+        """Everything that is not in the page itself, pictures in it included."""
+        inline = [address.removeprefix(INLINE) for address in self.addresses if address.startswith(INLINE)]
+        others = [address for address in self.addresses if not address.startswith((INLINE, "#"))]
+        styles = [text for text in self.styles if OUTSIDE.search(text)]
+        return [*others, *styles, *(link for text in inline for link in _links(base64.b64decode(text)))]
+
+
+def _links(svg: bytes) -> list[str]:
+    attributes = [pair for element in ET.fromstring(svg).iter() for pair in element.attrib.items()]
+    return [value for name, value in attributes if name.endswith(("href", "src")) and not value.startswith("#")]
+
+
+@pytest.mark.timeout(300)
+def test_one_command_builds_all_of_it(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    done = run("bench", "report", "--smallest", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{out / 'index.html'}\n"
+    assert re.findall(r"^(\d) of 6: python -m bench (\w+)", done.stderr, re.MULTILINE) == [
+        (str(number), name) for number, name in enumerate(SMALLEST, 1)
+    ]
+    chapters = json.loads((out / "report.json").read_text())
+    check_pictures(out)
+    check_page((out / "index.html").read_text(), chapters)
+    check_timelines(chapters)
+    check_drawn_again(out, tmp_path / "again")
+
+
+def check_pictures(out: Path) -> None:
+    wanted = {f"{name}.{kind}" for name in NAMES for kind in ("svg", "png")}
+    assert {path.name for path in out.iterdir()} == wanted | {"index.html", "report.json"}
+    for name in NAMES:
+        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        drawn = [element for element in ET.parse(out / f"{name}.svg").iter() if element.tag.endswith("}path")]
+        assert len(drawn) > 50
+
+
+def check_page(text: str, chapters: dict[str, Any]) -> None:
+    page = Page(text)
+    assert len(page.addresses) == len(NAMES)
+    assert page.outside() == []
+    measured = set(numbers(chapters))
+    assert len(page.values) > 50
+    assert [value for value in page.values if value not in measured] == []
+    for chapter in chapters.values():
+        assert chapter["command"] in page.sources
+        assert any(chapter["results"]["machine"]["date"] in source for source in page.sources)
+
+
+def check_timelines(chapters: dict[str, Any]) -> None:
+    """What was looked at from time to time is never above the peak, which the witness saw at each request."""
+    runs = chapters["overload"]["results"]["modes"] | chapters["recovery"]["results"]["runs"]
+    for name, figures in runs.items():
+        seconds, in_flight = zip(*figures["timeline"], strict=True)
+        assert list(seconds) == sorted(seconds), name
+        assert 0 < max(in_flight) <= figures["peak_in_flight"], name
+    semaphore = chapters["recovery"]["results"]["runs"]["semaphore"]
+    assert semaphore["back_after_seconds"] is None
+    assert semaphore["peak_after_kill"] <= 10 - semaphore["held_by_killed"]
+
+
+def check_drawn_again(out: Path, again: Path) -> None:
+    done = run("bench", "report", "--figures", str(out / "report.json"), "--out", str(again))
+    assert (done.returncode, done.stderr) == (0, "")
+    for name in ("index.html", "report.json", *(f"{name}.svg" for name in NAMES)):
+        assert (again / name).read_bytes() == (out / name).read_bytes(), name
+
+
+def numbers(results: Any) -> Iterator[float]:
+    """Every number in it, at any depth."""
+    if isinstance(results, dict):
+        results = list(results.values())
+    if isinstance(results, list):
+        for result in results:
+            yield from numbers(result)
+    elif isinstance(results, int | float):
+        yield float(results)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<a href="https://example.org">',
+        '<img src="//example.org/x.png">',
+        '<link rel="stylesheet" href="style.css">',
+        "<style>@import 'x.css'</style>",
+        '<p style="background: url(x.png)">',
+        f'<img src="{INLINE}{LINKING}">',
+    ],
+)
+def test_a_link_to_elsewhere_would_be_seen(text: str) -> None:
+    assert Page(text).outside()
+
+
+def test_ended_by_a_signal_it_leaves_nothing(tmp_path: Path) -> None:
+    with started("bench", "report", "--smallest", "--out", str(tmp_path)) as process:
+        pattern = f"{Path(SCRATCH).name}overload-*"
+        eventually(lambda: any(Path("/dev/shm").glob(pattern)), "the first command runs")
+        status, _ = interrupted(process)
+        assert status == 130
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"overload": {"command": ""}}'])
+def test_figures_that_are_none_are_exit_status_2(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "figures.json"
+    if content is not None:
+        file.write_text(content)
+    done = run("bench", "report", "--figures", str(file), "--out", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("bench report: cannot read '")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
