@@ -136,6 +136,10 @@ def open(
 
     Raises :class:`ConfigError` before any file is touched, and :class:`SegmentError`, whose text names the file, what
     was found and what was expected: a process that cannot attach never serves uncapped.
+
+    >>> limiter = hardcap.open("web", limit=2)
+    >>> limiter.reserve(), limiter.reserve(), limiter.reserve()
+    (True, True, False)
     """
     settings = {
         "limit": limit,
@@ -156,14 +160,26 @@ def open(
 
 
 def inspect(name: str, directory: str | os.PathLike[str] | None = None) -> Snapshot:
-    """Read a segment without attaching to it. Raises :class:`SegmentError` where there is none."""
+    """Read a segment without attaching to it. Raises :class:`SegmentError` where there is none.
+
+    >>> limiter = hardcap.open("web", limit=2)
+    >>> limiter.reserve()
+    True
+    >>> hardcap.inspect("web").resources[0].in_flight
+    1
+    """
     Config(name, directory=directory)
     with _viewing(name, directory) as segment:
         return _snapshot.read(segment, choose(None, segment.path).name)
 
 
 def verify(name: str, directory: str | os.PathLike[str] | None = None) -> list[Finding]:
-    """:meth:`Limiter.verify` without attaching. Raises :class:`SegmentError` where nothing stands that could be one."""
+    """:meth:`Limiter.verify` without attaching. Raises :class:`SegmentError` where nothing stands that could be one.
+
+    >>> limiter = hardcap.open("web", limit=2)
+    >>> hardcap.verify("web")
+    []
+    """
     Config(name, directory=directory)
     return _verify(name, directory)
 
@@ -173,6 +189,10 @@ def unlink(name: str, directory: str | os.PathLike[str] | None = None, force: bo
 
     With ``force`` it is retired under its users: their next refusal raises :class:`SegmentRetired`, and until the last
     of them has let go, the old cap and a new one of that name both admit.
+
+    >>> limiter = hardcap.open("web", limit=2)
+    >>> limiter.close()
+    >>> hardcap.unlink("web")
     """
     Config(name, directory=directory)
     _segment.unlink(name, directory, choose(None, name).words, force=force)

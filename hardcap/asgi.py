@@ -49,6 +49,12 @@ class HardcapMiddleware:
     At most ``max_waiting`` requests wait at once in each process: one more is refused at once.
     ``release_on="app"`` holds the units until the application has returned, background tasks included.
     ``websockets=True`` counts WebSockets too, until they are closed or the application has returned.
+
+    >>> from hardcap.asgi import HardcapMiddleware
+    >>> async def app(scope, receive, send):
+    ...     await send({"type": "http.response.start", "status": 204, "headers": []})
+    ...     await send({"type": "http.response.body"})
+    >>> app = HardcapMiddleware(app, config=hardcap.Config("web", limit=10), timeout=0.2)
     """
 
     def __init__(

@@ -61,6 +61,11 @@ class Config:
     and cannot be changed; ``limit=n`` sets it to ``{"requests": n}``. ``directory`` is kept as it came: `open` makes it
     absolute. ``middleware`` is for the middlewares alone. Hashable and picklable. To `dataclasses.replace` a ``limit``
     by ``limits`` or the other way round, set the other one to ``None``.
+
+    >>> config = hardcap.Config("web", limit=2, mode="approximate")
+    >>> config.limits
+    {'requests': 2}
+    >>> limiter = hardcap.open(config)
     """
 
     name: str
@@ -85,12 +90,21 @@ class Config:
 
         ``HARDCAP_CONFIG`` names a TOML file, which the other variables override. An unknown variable with this prefix
         is a `ConfigError`; ``HARDCAP_SERVICE_*`` and ``HARDCAP_PORT*``, which Kubernetes sets, are left alone.
+
+        >>> hardcap.Config.from_env({"HARDCAP_NAME": "web", "HARDCAP_LIMIT": "requests=10,tokens=8192"}).limits
+        {'requests': 10, 'tokens': 8192}
         """
         return cls(**_check_all(*_read_environment(environ, prefix)))
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Config:
-        """The configuration in table ``[hardcap]`` of a file, or ``[tool.hardcap]`` of a ``pyproject.toml``."""
+        r"""The configuration in table ``[hardcap]`` of a file, or ``[tool.hardcap]`` of a ``pyproject.toml``.
+
+        >>> with open("hardcap.toml", "w") as file:
+        ...     print("[hardcap]", "name = 'web'", "limit = 10", sep="\n", file=file)
+        >>> hardcap.Config.from_toml("hardcap.toml").limit
+        10
+        """
         return cls(**_check_all(*_read_toml(path)))
 
 

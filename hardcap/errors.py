@@ -18,11 +18,23 @@ class HardcapError(Exception):
     """Base of every error raised by hardcap.
 
     The constructor arguments are kept in ``args``, so each error survives pickling to another process.
+
+    >>> try:
+    ...     hardcap.open("web", limit="many")
+    ... except hardcap.HardcapError as error:
+    ...     print(error.args[0], "is wrong")
+    limit is wrong
     """
 
 
 class CapExceeded(HardcapError):
-    """The cap leaves no room for this reservation. Amounts are units of ``resource``; ``headroom`` was to stay free."""
+    """The cap leaves no room for this reservation. Amounts are units of ``resource``; ``headroom`` was to stay free.
+
+    >>> limiter = hardcap.open("web", limits={"requests": 2, "tokens": 100})
+    >>> limiter.admit(tokens=101)
+    Traceback (most recent call last):
+    hardcap.errors.CapExceeded: limiter 'web' has no room: 0 of 100 tokens in flight, 101 requested, which never fit ...
+    """
 
     def __init__(self, name: str, resource: str, limit: int, in_flight: int, requested: int, headroom: int = 0) -> None:
         super().__init__(name, resource, limit, in_flight, requested, headroom)
@@ -44,7 +56,12 @@ class CapExceeded(HardcapError):
 
 
 class ReleaseError(HardcapError, ValueError):
-    """More was to be released than this limiter holds. Nothing changed."""
+    """More was to be released than this limiter holds. Nothing changed.
+
+    >>> hardcap.open("web", limit=2).release()
+    Traceback (most recent call last):
+    hardcap.errors.ReleaseError: limiter 'web' cannot release 1 requests: this limiter holds 0, release each ...
+    """
 
     def __init__(self, name: str, resource: str, held: int, requested: int) -> None:
         super().__init__(name, resource, held, requested)
@@ -61,7 +78,12 @@ class ReleaseError(HardcapError, ValueError):
 
 
 class ConfigError(HardcapError, ValueError):
-    """A setting is not what it may be. Raised before any file is touched, unless the file is what it contradicts."""
+    """A setting is not what it may be. Raised before any file is touched, unless the file is what it contradicts.
+
+    >>> hardcap.open("web", limit=-1)
+    Traceback (most recent call last):
+    hardcap.errors.ConfigError: limit is -1, allowed: an integer from 0 to 2147483647, or for each resource ...
+    """
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         super().__init__(key, value, allowed)
@@ -74,7 +96,12 @@ class ConfigError(HardcapError, ValueError):
 
 
 class SegmentError(HardcapError):
-    """The shared segment cannot be used: ``segment`` is its path."""
+    """The shared segment cannot be used: ``segment`` is its path.
+
+    >>> hardcap.inspect("wbe")
+    Traceback (most recent call last):
+    hardcap.errors.SegmentError: segment '...wbe': found nothing, expected a segment; check the name and the directory
+    """
 
     def __init__(self, segment: str, found: str, expected: str, remedy: str = "") -> None:
         super().__init__(segment, found, expected, remedy)
@@ -89,24 +116,60 @@ class SegmentError(HardcapError):
 
 
 class LayoutMismatch(SegmentError):
-    """The segment was written by a hardcap with another memory layout, and somebody is attached to it."""
+    """The segment was written by a hardcap with another memory layout, and somebody is attached to it.
+
+    >>> error = hardcap.LayoutMismatch("/dev/shm/hardcap-1000/web", "layout version 2", "version 1", "stop them")
+    >>> print(error)
+    segment '/dev/shm/hardcap-1000/web': found layout version 2, expected version 1; stop them
+    """
 
 
 class ModeMismatch(SegmentError):
-    """The segment runs in the other mode, and somebody is attached to it."""
+    """The segment runs in the other mode, and somebody is attached to it.
+
+    >>> limiter = hardcap.open("web", limit=2)
+    >>> hardcap.open("web", mode="approximate")
+    Traceback (most recent call last):
+    hardcap.errors.ModeMismatch: segment '...web': found mode strict, expected mode approximate; stop all ...
+    """
 
 
 class SlotsExhausted(SegmentError):
-    """Every slot of the segment belongs to a live process."""
+    """Every slot of the segment belongs to a live process.
+
+    >>> limiter = hardcap.open("web", limit=2, max_processes=1)
+    >>> hardcap.open("web")
+    Traceback (most recent call last):
+    hardcap.errors.SlotsExhausted: segment '...web': found slot table full, 1 live, expected a free slot; raise ...
+    """
 
 
 class SegmentRetired(SegmentError):
-    """The segment was removed by force, or its file removed or replaced. Open the name again for a new one."""
+    """The segment was removed by force, or its file removed or replaced. Open the name again for a new one.
+
+    >>> limiter = hardcap.open("web", limit=2)
+    >>> hardcap.unlink("web", force=True)
+    >>> limiter.reserve()
+    Traceback (most recent call last):
+    hardcap.errors.SegmentRetired: segment '...web': found it retired by unlink --force, expected a segment in use; ...
+    """
 
 
 class SegmentClosed(SegmentError):
-    """This limiter is closed."""
+    """This limiter is closed.
+
+    >>> with hardcap.open("web", limit=2) as limiter:
+    ...     pass
+    >>> limiter.in_flight
+    Traceback (most recent call last):
+    hardcap.errors.SegmentClosed: segment '...web': found this limiter closed, expected an open one; open the name again
+    """
 
 
 class BackendUnavailable(SegmentError):
-    """The words backend asked for cannot be used here. There is never a silent fallback to a weaker mode."""
+    """The words backend asked for cannot be used here. There is never a silent fallback to a weaker mode.
+
+    >>> error = hardcap.BackendUnavailable("/dev/shm/hardcap-1000/web", "no native core", "backend 'native'")
+    >>> print(error)
+    segment '/dev/shm/hardcap-1000/web': found no native core, expected backend 'native'
+    """

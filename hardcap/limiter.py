@@ -27,6 +27,10 @@ class Limiter:
 
     A signal handler that *raises* in the middle of a call (``KeyboardInterrupt``) may leave that call cut in half:
     its units stay counted until this process ends, and never the other way round.
+
+    >>> with hardcap.open("web", limit=2) as limiter:
+    ...     if limiter.reserve():
+    ...         limiter.release()
     """
 
     __slots__ = ()
@@ -39,11 +43,24 @@ class Limiter:
         ``amount`` is units of the first resource; by name, those not named are 0. ``headroom`` admits only if that
         many units of each resource asked for stay free: for low-priority traffic. Raises ``ValueError`` for an amount
         that is no integer from 1 to 2**31 - 1 (0 by name, beside a positive one), and :class:`SegmentError`.
+
+        >>> limiter = hardcap.open("web", limits={"requests": 2, "tokens": 100})
+        >>> limiter.reserve(), limiter.reserve(requests=1, tokens=60), limiter.reserve(tokens=60)
+        (True, True, False)
+        >>> limiter.reserve(tokens=30, headroom=20)
+        False
         """
         raise NotImplementedError
 
     def release(self, amount: int = ONE, /, **amounts: int) -> None:
-        """Give back what :meth:`reserve` took. More than this process holds: :class:`ReleaseError`, nothing changed."""
+        """Give back what :meth:`reserve` took. More than this process holds: :class:`ReleaseError`, nothing changed.
+
+        >>> limiter = hardcap.open("web", limit=2)
+        >>> if limiter.reserve(2):
+        ...     limiter.release(2)
+        >>> limiter.held
+        0
+        """
         raise NotImplementedError
 
     def admit(self, amount: int = ONE, /, *, timeout: float | None = 0.0, headroom: int = 0, **amounts: int) -> Permit:
@@ -55,6 +72,12 @@ class Limiter:
         ``reserve`` and calls that do not wait may go before those who do. A wait that a timeout or an exception ends
         holds nothing; one that a timeout ends counts as one call refused. Closing the limiter ends all waits, with
         :class:`SegmentClosed`. Also raises ``ValueError`` and :class:`SegmentError`, as :meth:`reserve` does.
+
+        >>> limiter = hardcap.open("web", limit=1)
+        >>> with limiter.admit():
+        ...     limiter.admit(timeout=0.01)
+        Traceback (most recent call last):
+        hardcap.errors.CapExceeded: limiter 'web' is full: 1 of 1 requests in flight
         """
         waiter = Waiter(self._connection, self._ask, amount, timeout, headroom, amounts)
         return waiter.try_at_once() or waiting.block(waiter)
@@ -67,6 +90,13 @@ class Limiter:
         """Like :meth:`admit`, for asyncio: this task waits, and its event loop goes on.
 
         A task that is cancelled, at whatever instant, holds nothing. The permit may be released by any task or thread.
+
+        >>> import asyncio
+        >>> async def handle(limiter):
+        ...     with await limiter.admit_async(timeout=5) as permit:
+        ...         return permit.amounts
+        >>> asyncio.run(handle(hardcap.open("web", limit=2)))
+        {'requests': 1}
         """
         if not self._connection.attached:  # in a forked child it may have to wait for the directory's lock
             await asyncio.to_thread(self._connection.live)
@@ -79,22 +109,42 @@ class Limiter:
 
     @property
     def name(self) -> str:
-        """The segment's name."""
+        """The segment's name.
+
+        >>> limiter = hardcap.open("web", limit=2)
+        >>> limiter.name
+        'web'
+        """
         return self._connection.config.name
 
     @property
     def mode(self) -> Mode:
-        """The mode of the segment."""
+        """The mode of the segment.
+
+        >>> limiter = hardcap.open("web", limit=2)
+        >>> limiter.mode
+        <Mode.strict: 'strict'>
+        """
         return self._connection.live().segment.shape.mode
 
     @property
     def limit(self) -> int:
-        """The limit in force of the first resource, in units."""
+        """The limit in force of the first resource, in units.
+
+        >>> limiter = hardcap.open("web", limit=2)
+        >>> limiter.limit
+        2
+        """
         return next(iter(self.limits.values()))
 
     @property
     def limits(self) -> dict[str, int]:
-        """The limits in force, in units, by resource."""
+        """The limits in force, in units, by resource.
+
+        >>> limiter = hardcap.open("web", limits={"requests": 2, "tokens": 100})
+        >>> limiter.limits
+        {'requests': 2, 'tokens': 100}
+        """
         admission = self._connection.live()
         with admission.visit():
             return admission.segment.limits()
@@ -105,6 +155,12 @@ class Limiter:
         Lowering below what is in flight refuses newcomers until enough has drained; nothing is taken away. Once it
         has returned, no reservation lifts what is in flight above the new limit. :class:`ConfigError` for a limit
         that is no integer from 0 to 2**31 - 1, :class:`SegmentError` if the directory's lock is not had in 10 s.
+
+        >>> limiter = hardcap.open("web", limits={"requests": 2, "tokens": 100})
+        >>> limiter.set_limit(5)
+        >>> limiter.set_limit(tokens=400)
+        >>> limiter.limits
+        {'requests': 5, 'tokens': 400}
         """
         names = self._names()
         if limit is not None:
@@ -122,25 +178,49 @@ class Limiter:
 
     @property
     def in_flight(self) -> int:
-        """Units of the first resource in flight, over all processes."""
+        """Units of the first resource in flight, over all processes.
+
+        >>> one, other = hardcap.open("web", limit=4), hardcap.open("web", limit=4)
+        >>> one.reserve(2), other.reserve()
+        (True, True)
+        >>> one.in_flight, other.in_flight
+        (3, 3)
+        """
         admission = self._connection.live()
         with admission.visit():
             return snapshot.in_flight(admission.segment, 0)
 
     @property
     def available(self) -> int:
-        """Units of the first resource that are free, never negative."""
+        """Units of the first resource that are free, never negative.
+
+        >>> limiter = hardcap.open("web", limit=4)
+        >>> limiter.reserve(3), limiter.available
+        (True, 1)
+        """
         return max(0, self.limit - self.in_flight)
 
     @property
     def held(self) -> int:
-        """Units of the first resource that this limiter holds."""
+        """Units of the first resource that this limiter holds.
+
+        >>> one, other = hardcap.open("web", limit=4), hardcap.open("web", limit=4)
+        >>> one.reserve(2), one.held, other.held
+        (True, 2, 0)
+        """
         admission = self._connection.live()
         with admission.visit():
             return admission.held(0)
 
     def snapshot(self) -> Snapshot:
-        """All figures of the segment, read while it is in use."""
+        """All figures of the segment, read while it is in use.
+
+        >>> limiter = hardcap.open("web", limit=2)
+        >>> limiter.reserve(), limiter.reserve(), limiter.reserve()
+        (True, True, False)
+        >>> limiter.snapshot().totals.rejected
+        {'requests': 1}
+        """
         admission = self._connection.live()
         with admission.visit():
             self._connection.check_lock(admission.segment)
@@ -148,7 +228,12 @@ class Limiter:
             return snapshot.read(admission.segment, self._connection.backend.name, admission.slot)
 
     def reap(self) -> int:
-        """Recover dead owners now; how many were cleared up. One whose operation was cut in half may need another."""
+        """Recover dead owners now; how many were cleared up. One whose operation was cut in half may need another.
+
+        >>> limiter = hardcap.open("web", limit=2)
+        >>> limiter.reap()  # nobody has died
+        0
+        """
         admission = self._connection.live()
         with admission.visit():
             self._connection.check_lock(admission.segment)
@@ -161,6 +246,10 @@ class Limiter:
         It takes nothing, changes nothing, and may be called while everything runs. What seems broken is looked at
         again before it is told, for about 10 ms. A count that changes without a pause is waited for, up to 1 s, and
         then left out, with a logged warning.
+
+        >>> limiter = hardcap.open("web", limit=2)
+        >>> for finding in limiter.verify():
+        ...     print(finding)
         """
         admission = self._connection.live()
         with admission.visit():
@@ -172,6 +261,12 @@ class Limiter:
         """Give back what is held and detach. Idempotent; afterwards every call raises :class:`SegmentClosed`.
 
         While another thread is inside a call, that one clears up as it leaves.
+
+        >>> limiter = hardcap.open("web", limit=2)
+        >>> limiter.close()
+        >>> limiter.reserve()
+        Traceback (most recent call last):
+        hardcap.errors.SegmentClosed: segment '...web': found this limiter closed, expected an open one; open ...
         """
         self._connection.close()
 

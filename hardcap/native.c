@@ -1166,8 +1166,15 @@ static PyObject *permit_wanted(PyObject *object, void *Py_UNUSED(closure))
     return show_wanted(&((Permit *)object)->wanted);
 }
 
+/* Each docstring is that of the class in permit.py, which this type is not derived from: a test compares them. */
 static PyMethodDef permit_methods[] = {
-    {"release", permit_release, METH_NOARGS, NULL},
+    {"release", permit_release, METH_NOARGS,
+     "release($self, /)\n--\n\n"
+     "Give the units back. True the first time, False ever after, from any thread.\n\n"
+     "False too once its limiter is closed (closing gave them back), and in a forked child (the parent holds them).\n\n"
+     ">>> permit = hardcap.open(\"web\", limit=2).admit()\n"
+     ">>> permit.release(), permit.release()\n"
+     "(True, False)"},
     {"_replace", permit_replace, METH_VARARGS, NULL},
     {"__enter__", permit_enter, METH_NOARGS, NULL},
     {"__exit__", FAST(permit_exit), METH_FASTCALL, NULL},
@@ -1175,7 +1182,12 @@ static PyMethodDef permit_methods[] = {
 };
 
 static PyGetSetDef permit_getset[] = {
-    {"released", permit_released, NULL, NULL, NULL},
+    {"released", permit_released, NULL,
+     "Whether nothing is held by it any more: released, or its limiter closed, or inherited by a fork.\n\n"
+     ">>> permit = hardcap.open(\"web\", limit=2).admit()\n"
+     ">>> permit.released, permit.release(), permit.released\n"
+     "(False, True, True)",
+     NULL},
     {"_wanted", permit_wanted, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

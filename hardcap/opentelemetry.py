@@ -28,6 +28,11 @@ def observe(
     provider, with all that is to be seen. Every process that exports gives the figures of all processes: aggregate
     over them by the maximum, never by the sum, or call it in one process only. Raises :class:`ConfigError` for what
     cannot be a segment's name.
+
+    >>> from opentelemetry.sdk.metrics import MeterProvider
+    >>> limiter = hardcap.open("web", limit=10)
+    >>> provider = MeterProvider()  # with a reader that exports
+    >>> observe(limiter, meter_provider=provider)
     """
     meter = get_meter("hardcap", meter_provider=meter_provider)
     reader = Reader(limiter_or_name, directory)

@@ -19,6 +19,11 @@ class Permit(ABC):
 
     It belongs to the process that took it: in a forked child it neither releases nor warns. It cannot be pickled or
     copied. Garbage-collected while held, it is released, with a ``ResourceWarning`` (silently at interpreter exit).
+
+    >>> limiter = hardcap.open("web", limit=2)
+    >>> with limiter.admit():
+    ...     limiter.in_flight
+    1
     """
 
     __slots__ = ()
@@ -33,19 +38,34 @@ class Permit(ABC):
 
     @property
     def amounts(self) -> dict[str, int]:
-        """Units by resource, those taken only."""
+        """Units by resource, those taken only.
+
+        >>> limiter = hardcap.open("web", limits={"requests": 2, "tokens": 100})
+        >>> with limiter.admit(tokens=60) as permit:
+        ...     permit.amounts
+        {'tokens': 60}
+        """
         names = self._admission.segment.shape.resources
         return {names[index]: units for index, units in self._wanted}
 
     @property
     def released(self) -> bool:
-        """Whether nothing is held by it any more: released, or its limiter closed, or inherited by a fork."""
+        """Whether nothing is held by it any more: released, or its limiter closed, or inherited by a fork.
+
+        >>> permit = hardcap.open("web", limit=2).admit()
+        >>> permit.released, permit.release(), permit.released
+        (False, True, True)
+        """
         raise NotImplementedError
 
     def release(self) -> bool:
         """Give the units back. True the first time, False ever after, from any thread.
 
         False too once its limiter is closed (closing gave them back), and in a forked child (the parent holds them).
+
+        >>> permit = hardcap.open("web", limit=2).admit()
+        >>> permit.release(), permit.release()
+        (True, False)
         """
         raise NotImplementedError
 
@@ -55,6 +75,11 @@ class Permit(ABC):
         What it holds less is given back once what it holds more was to be had, all of it. False, and nothing changed:
         that would not fit, or it is released. Counted, as one call refused, is only a refusal. ``ValueError`` as from
         ``reserve``, and where nothing would be left, which is what :meth:`release` is for.
+
+        >>> limiter = hardcap.open("web", limits={"tokens": 100})
+        >>> with limiter.admit(tokens=60) as permit:
+        ...     permit.adjust(tokens=25), permit.adjust(tokens=101), permit.amounts
+        (True, False, {'tokens': 25})
         """
         if amount is ONE and not amounts:
             raise ValueError("no amount given, allowed: adjust(3) or adjust(tokens=731)")

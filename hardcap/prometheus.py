@@ -31,6 +31,12 @@ class HardcapCollector(Collector):
     calls; they never go back while the segment lives, whoever dies. They begin at 0 when it starts afresh because
     nobody was attached. Units of dead processes, which the next refusal recovers, are not in flight any more here.
     Raises :class:`ConfigError` for what cannot be a segment's name.
+
+    >>> from prometheus_client import CollectorRegistry
+    >>> registry = CollectorRegistry()
+    >>> registry.register(HardcapCollector(hardcap.open("web", limit=10)))
+    >>> registry.get_sample_value("hardcap_limit", {"name": "web", "resource": "requests"})
+    10
     """
 
     def __init__(self, limiter_or_name: Sources, directory: str | os.PathLike[str] | None = None) -> None:
@@ -52,7 +58,14 @@ class HardcapCollector(Collector):
 
 
 def exposition(name: str, directory: str | os.PathLike[str] | None = None) -> str:
-    """The text that a scrape of that one segment would get. Raises :class:`SegmentError` where there is none."""
+    """The text that a scrape of that one segment would get. Raises :class:`SegmentError` where there is none.
+
+    >>> limiter = hardcap.open("web", limit=10)
+    >>> print(exposition("web"))
+    # HELP ...
+    hardcap_limit{name="web",resource="requests"} 10.0
+    ...
+    """
     inspect(name, directory)  # else what is wrong would look like nothing to tell
     registry = CollectorRegistry()
     registry.register(HardcapCollector(name, directory))

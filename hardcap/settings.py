@@ -43,6 +43,10 @@ class Mode(StrEnum):
 
     ``strict``: never more than ``limit`` units in flight. ``approximate``: at most ``limit + (W - 1) * a``, with W
     attached limiters (one a process as a rule) and a the largest amount reserved at once.
+
+    >>> limiter = hardcap.open("web", limit=2, mode=hardcap.Mode.approximate)  # or mode="approximate"
+    >>> limiter.mode == "approximate"
+    True
     """
 
     strict = "strict"

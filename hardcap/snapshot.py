@@ -16,7 +16,12 @@ _NANO = 1e9
 
 @dataclass(frozen=True, slots=True)
 class ResourceSnapshot:
-    """One resource, in units. ``available`` is never negative, also while a lowered limit drains."""
+    """One resource, in units. ``available`` is never negative, also while a lowered limit drains.
+
+    >>> limiter = hardcap.open("web", limit=2)
+    >>> limiter.snapshot().resources[0]
+    ResourceSnapshot(name='requests', limit=2, in_flight=0, available=2)
+    """
 
     name: str
     limit: int
@@ -32,6 +37,12 @@ class ProcessSnapshot:
     ``oldest_permit_at``, to the kernel's tick of 1 to 10 ms, is None while no permit is out; bare ``reserve`` does not
     keep it. A process that is not
     ``alive`` waits to be recovered.
+
+    >>> limiter = hardcap.open("web", limit=2)
+    >>> with limiter.admit():
+    ...     (process,) = limiter.snapshot().processes
+    >>> process.alive, process.held, process.oldest_permit_at >= process.started_at - 0.01
+    (True, 1, True)
     """
 
     slot: int
@@ -51,6 +62,12 @@ class Totals:
     """Calls since the segment was built, over living and dead owners: none ever goes back.
 
     ``rejected`` is by resource: the one that refused. ``recovered_owners`` counts dead owners that were cleared up.
+
+    >>> limiter = hardcap.open("web", limit=1)
+    >>> limiter.reserve(), limiter.reserve()
+    (True, False)
+    >>> limiter.snapshot().totals
+    Totals(admitted=1, rejected={'requests': 1}, released=0, recovered_owners=0)
     """
 
     admitted: int
@@ -61,7 +78,13 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole segment, read field by field while it is in use: each figure is true, their sum may be a step apart."""
+    """The whole segment, read field by field while it is in use: each figure is true, their sum may be a step apart.
+
+    >>> limiter = hardcap.open("web", limits={"requests": 2, "tokens": 100})
+    >>> snapshot = limiter.snapshot()
+    >>> snapshot.name, [(resource.name, resource.limit) for resource in snapshot.resources], len(snapshot.processes)
+    ('web', [('requests', 2), ('tokens', 100)], 1)
+    """
 
     name: str
     mode: Mode

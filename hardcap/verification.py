@@ -51,6 +51,11 @@ class Finding:
     """One invariant that a segment breaks: where, what was found there, what was expected, and what to do.
 
     ``invariant`` is a name from the table at the top of ``hardcap/verification.py``, such as ``I1`` or ``HEADER``.
+
+    >>> limiter = hardcap.open("web", limit=2)
+    >>> hardcap.unlink("web", force=True)
+    >>> print(*limiter.verify())
+    FILE: file: found it retired by unlink --force, expected a segment in use; open the name again
     """
 
     invariant: str

@@ -48,6 +48,13 @@ class SharedAdmissionStats:
     A server that was killed, in whatever manner, counts no more from the next :meth:`get_num_requests` on. The cap
     that vLLM makes of it stays approximate: it asks first and counts later. The environment says where the segment
     is (``HARDCAP_DIR``), and with which backend. Raises :class:`SegmentError` where there can be none.
+
+    >>> addresses = {"mp_admission_counters": [0] * SharedAdmissionStats.num_counters(2)}
+    >>> servers = [SharedAdmissionStats(dict(addresses), client_count=2, client_index=index) for index in range(2)]
+    >>> servers[0].set_num_requests(3), servers[1].set_num_requests(4)
+    (None, None)
+    >>> servers[0].get_num_requests()
+    7
     """
 
     def __init__(

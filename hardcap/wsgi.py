@@ -51,6 +51,12 @@ class HardcapMiddleware:
     without arguments that returns them.
     ``timeout`` is how many seconds a request may wait for room, in its thread; 0: not at all.
     A request that passes several middlewares of one segment is counted by the outermost.
+
+    >>> from hardcap.wsgi import HardcapMiddleware
+    >>> def app(environ, start_response):
+    ...     start_response("200 OK", [("Content-Type", "text/plain")])
+    ...     return [b"done"]
+    >>> app = HardcapMiddleware(app, config=hardcap.Config("web", limit=10), timeout=0.2)
     """
 
     def __init__(
