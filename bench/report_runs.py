@@ -58,7 +58,7 @@ def read(path: Path) -> dict[str, Chapter]:
     """The chapters of a report made before."""
     try:
         return {name: Chapter(**fields) for name, fields in _fields(path)}
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise Unusable(f"cannot read {str(path)!r}: {error}") from error
 
 
