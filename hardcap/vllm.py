@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import threading
+import weakref
 from collections.abc import MutableMapping
 from typing import Any, Final, Protocol
 
@@ -62,7 +63,7 @@ class SharedAdmissionStats:
     ) -> None:
         counters = None if client_addresses is None else client_addresses.pop(_KEY, None)
         self._config = _config([0] * self.num_counters(1) if counters is None else counters, client_count)
-        self._limiter = hardcap.open(self._config)
+        self._limiter = self._open()
         self._turn = threading.RLock()
 
     @classmethod
@@ -77,13 +78,19 @@ class SharedAdmissionStats:
             try:
                 self._set(count)
             except SegmentRetired:  # unlink --force
-                self._limiter = hardcap.open(self._config)
+                self._limiter = self._open()
                 self._set(count)
 
     def get_num_requests(self) -> int:
         """How many requests all living servers have in flight."""
         self._limiter.reap()
         return self._limiter.in_flight
+
+    def _open(self) -> hardcap.Limiter:
+        """Closed with this object, which has no close of its own."""
+        limiter = hardcap.open(self._config)
+        weakref.finalize(self, limiter.close).atexit = False
+        return limiter
 
     def _set(self, count: int) -> None:
         while more := count - self._limiter.held:  # again: a signal handler may have said otherwise meanwhile
