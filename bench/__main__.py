@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from bench.results import Unusable
 
-COMMANDS = ("overload", "modes", "peers", "growth", "waiting")
+COMMANDS = ("overload", "modes", "peers", "growth", "waiting", "http", "suggest")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 import hardcap
-from bench import recovery
+from bench import loops, recovery
 from bench.clients import Crowd, Tally
 from bench.percentiles import percentile
 from bench.server import Server, keep_port
@@ -57,21 +55,14 @@ def measure_all(port: int, seconds: float) -> dict[str, Measured]:
     """All runs by name, each with ``seconds`` of load. ``Unusable`` if no server can be had."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with (
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         tempfile.TemporaryDirectory(prefix="hardcap-overload-", dir=memory) as scratch,
         keep_port(port) as kept,
         _progress() as progress,
     ):
-        try:
-            return runner.run(_measure_all(Path(scratch), kept.getsockname()[1], seconds, progress))
-        except asyncio.CancelledError:  # by SIGTERM; the runner itself turns SIGINT into this
-            raise KeyboardInterrupt from None
+        return loops.run(_measure_all(Path(scratch), kept.getsockname()[1], seconds, progress))
 
 
 async def _measure_all(scratch: Path, port: int, seconds: float, progress: Progress) -> dict[str, Measured]:
-    this = asyncio.current_task()
-    assert this
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     bar = progress.add_task("", total=len(RUNS), in_flight=0)
     measured = {}
     for run in RUNS:

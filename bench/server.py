@@ -43,6 +43,7 @@ class Server:
     """
 
     def __init__(self, app: str, port: int, workers: int, environ: Mapping[str, str], log: Path) -> None:
+        self.port = port
         self.address = f"http://{HOST}:{port}"
         self.workers = workers
         self._log = log

@@ -110,6 +110,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """The interface, without the modules behind it."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
 def open(
     name_or_config: str | Config,
     /,

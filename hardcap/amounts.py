@@ -18,6 +18,11 @@ class _Default(int):
 
 ONE: Final = _Default(1)
 SINGLE: Final[Wanted] = ((0, 1),)
+_ELSEWHERE: Final = {  # what looks like the name of a resource where it is not taken
+    "timeout": "admit and admit_async, which may wait",
+    "headroom": "reserve, admit and admit_async",
+    "enforce": "hardcap.open",
+}
 
 
 def wanted(names: tuple[str, ...], amount: int, amounts: dict[str, int]) -> Wanted:
@@ -44,6 +49,8 @@ def given(names: tuple[str, ...], amount: int, amounts: dict[str, int]) -> Wante
 def index_of(names: tuple[str, ...], name: str) -> int:
     """The index of a resource. Raises ``ValueError`` that names those there are."""
     if name not in names:
+        if name in _ELSEWHERE:
+            raise ValueError(f"{name!r} is no argument of this call, allowed: in {_ELSEWHERE[name]}")
         raise ValueError(f"resource is {name!r}, allowed: {', '.join(names)}")
     return names.index(name)
 

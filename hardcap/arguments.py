@@ -1,4 +1,4 @@
-"""The arguments that both middlewares take, checked, with the environment where they are not given."""
+"""The arguments that both middlewares take, checked, with the configuration's settings where they are not given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hardcap.source import Amount, Source
 
 
 class _Unset:
-    """Marks the default of an argument: the environment, when it is read, goes before it."""
+    """Marks the default of an argument: a configuration, where there is one, goes before it."""
 
 
 class _Int(_Unset, int): ...
@@ -39,10 +39,11 @@ def settle(
 ) -> tuple[MiddlewareSettings, Source]:
     """How to refuse, and whom to ask: the environment is read where there is neither a limiter nor a config."""
     _check(limiter, config)
-    from_env = limiter is None and config is None
-    base = MiddlewareSettings.from_env() if from_env else _DEFAULTS
+    if limiter is None and config is None:
+        config = Config.from_env()
+    base = config.middleware if config else _DEFAULTS
     arguments = {key: value for key, value in given.items() if not isinstance(value, _Unset)}
-    return dataclasses.replace(base, **arguments), Source(limiter, Config.from_env() if from_env else config)
+    return dataclasses.replace(base, **arguments), Source(limiter, config)
 
 
 def _check(limiter: object, config: object) -> None:

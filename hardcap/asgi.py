@@ -6,7 +6,7 @@ response or the application has ended, whichever is first. WebSockets are too, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from hardcap import arguments
@@ -33,10 +33,11 @@ class HardcapMiddleware:
     raises ``ConfigError`` here. The segment is attached to at the first request that counts; while that fails, every
     request is answered 503, the reason is logged, and it is tried again each second. Nothing ever runs uncapped.
 
-    ``limiter`` is used as it is, and stays the caller's to close; or ``config`` says what to open. With either, the
-    environment is not read; without, the arguments go before it. When the segment is retired (``unlink --force``), the
-    middleware opens a new one of that name, with the same configuration, and goes on with that. Of several middlewares
-    of one segment around each other, the outermost counts.
+    ``limiter`` is used as it is, and stays the caller's to close; or ``config`` says what to open, and how to refuse
+    if it came from a file or the environment. With either, the environment is not read; the arguments go before
+    all. When the segment is retired (``unlink --force``), the middleware opens a new one of that name, with the
+    same configuration, and goes on with that. Of several middlewares of one segment around each other, the
+    outermost counts.
 
     ``amount`` is called with the scope, and returns the units of the first resource or a mapping of resource to
     units; 1 without it. What it raises goes to the server, and nothing is counted.
@@ -92,13 +93,18 @@ class HardcapMiddleware:
         units = arguments.units(self._amount, scope)
         if self._timeout and len(self._waiting) < self._max_waiting:
             await self._wait(units, scope, receive, send)
+            return
+        answer = self._source.ask_in_flood(units)
+        if isinstance(answer, int):
+            await refuse(self._full, scope, receive, send)
         else:
-            await self._run(await self._admit(units), scope, receive, send)
+            await self._run(answer or await self._admit(units), scope, receive, send)
 
     def _counts(self, scope: Scope) -> bool:
         if scope["type"] not in self._kinds or _path(scope) in self._exempt:
             return False
-        outer: Permit | None = scope.get(_COUNTED, {}).get(self._source.path)
+        counted: Mapping[str, Permit] | None = scope.get(_COUNTED)
+        outer = counted.get(self._source.path) if counted else None
         return outer is None or outer.released
 
     async def _wait(self, units: Amount, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,4 +137,5 @@ class HardcapMiddleware:
 def _path(scope: Scope) -> str:
     """The path below ``root_path``: servers and mounts of the newer kind leave the prefix in ``path``."""
     path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", "").rstrip("/"))
+    root: str = scope.get("root_path", "")
+    return path.removeprefix(root.rstrip("/")) if root else path

@@ -9,7 +9,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hardcap.errors import ConfigError
@@ -36,60 +36,6 @@ Label = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
-    """The arguments of `hardcap.open`, checked: a `ConfigError` names the value and what is allowed.
-
-    ``None`` stands for an argument that was not given. ``limits`` maps each resource to its limit in units, in order,
-    and cannot be changed; ``limit=n`` sets it to ``{"requests": n}``. ``directory`` is kept as it came: `open` makes it
-    absolute. Hashable and picklable. To `dataclasses.replace` a ``limit`` by ``limits`` or the other way round, set
-    the other one to ``None``.
-
-    >>> config = hardcap.Config("web", limit=2, mode="approximate")
-    >>> config.limits
-    {'requests': 2}
-    >>> limiter = hardcap.open(config)
-    """
-
-    name: str
-    limit: int | None = None
-    limits: Mapping[str, int] | None = None
-    mode: Mode | str | None = None
-    max_processes: int | None = None
-    directory: str | os.PathLike[str] | None = None
-    permissions: int | None = None
-    backend: str | None = None
-    enforce: bool | None = None
-
-    def __post_init__(self) -> None:
-        _assign(self, _check_config(_values(self), str))
-
-    @classmethod
-    def from_env(cls, environ: Mapping[str, str] = os.environ, prefix: str = PREFIX) -> Config:
-        """The configuration in ``HARDCAP_NAME``, ``HARDCAP_LIMIT`` and so on.
-
-        ``HARDCAP_CONFIG`` names a TOML file, which the other variables override. An unknown variable with this prefix
-        is a `ConfigError`; ``HARDCAP_SERVICE_*`` and ``HARDCAP_PORT*``, which Kubernetes sets, are left alone.
-
-        >>> hardcap.Config.from_env({"HARDCAP_NAME": "web", "HARDCAP_LIMIT": "requests=10,tokens=8192"}).limits
-        {'requests': 10, 'tokens': 8192}
-        """
-        values, label = _read_environment(environ, prefix)
-        return cls(**_check_config(_of(cls, values), label))
-
-    @classmethod
-    def from_toml(cls, path: str | os.PathLike[str]) -> Config:
-        r"""The configuration in table ``[hardcap]`` of a file, or ``[tool.hardcap]`` of a ``pyproject.toml``.
-
-        >>> with open("hardcap.toml", "w") as file:
-        ...     print("[hardcap]", "name = 'web'", "limit = 10", sep="\n", file=file)
-        >>> hardcap.Config.from_toml("hardcap.toml").limit
-        10
-        """
-        values, label = _read_toml(path)
-        return cls(**_check_config(_of(cls, values), label))
-
-
-@dataclass(frozen=True, slots=True)
 class MiddlewareSettings:
     """How a middleware waits and refuses; ``timeout`` and ``retry_after`` in seconds. Checked like `Config`.
 
@@ -106,11 +52,60 @@ class MiddlewareSettings:
     def __post_init__(self) -> None:
         _assign(self, _check_each(_values(self), str))
 
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The arguments of `hardcap.open`, checked: a `ConfigError` names the value and what is allowed.
+
+    ``None`` stands for an argument that was not given. ``limits`` maps each resource to its limit in units, in order,
+    and cannot be changed; ``limit=n`` sets it to ``{"requests": n}``. ``directory`` is kept as it came: `open` makes it
+    absolute. ``middleware`` is for the middlewares alone. Hashable and picklable. To `dataclasses.replace` a ``limit``
+    by ``limits`` or the other way round, set the other one to ``None``.
+
+    >>> config = hardcap.Config("web", limit=2, mode="approximate")
+    >>> config.limits
+    {'requests': 2}
+    >>> limiter = hardcap.open(config)
+    """
+
+    name: str
+    limit: int | None = None
+    limits: Mapping[str, int] | None = None
+    mode: Mode | str | None = None
+    max_processes: int | None = None
+    directory: str | os.PathLike[str] | None = None
+    permissions: int | None = None
+    backend: str | None = None
+    enforce: bool | None = None
+    middleware: MiddlewareSettings = field(default_factory=MiddlewareSettings)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.middleware, MiddlewareSettings):
+            raise ConfigError("middleware", self.middleware, "MiddlewareSettings")
+        _assign(self, _check_config(_values(self), str))
+
     @classmethod
-    def from_env(cls, environ: Mapping[str, str] = os.environ, prefix: str = PREFIX) -> MiddlewareSettings:
-        """The settings in ``HARDCAP_TIMEOUT`` and so on, over those of the file that ``HARDCAP_CONFIG`` names."""
-        values, label = _read_environment(environ, prefix)
-        return cls(**_check_each(_of(cls, values), label))
+    def from_env(cls, environ: Mapping[str, str] = os.environ, prefix: str = PREFIX) -> Config:
+        """The configuration in ``HARDCAP_NAME``, ``HARDCAP_LIMIT`` and so on, those of the middlewares too.
+
+        ``HARDCAP_CONFIG`` names a TOML file, which the other variables override. An unknown variable with this prefix
+        is a `ConfigError`; ``HARDCAP_SERVICE_*`` and ``HARDCAP_PORT*``, which Kubernetes sets, are left alone.
+
+        >>> hardcap.Config.from_env({"HARDCAP_NAME": "web", "HARDCAP_LIMIT": "requests=10,tokens=8192"}).limits
+        {'requests': 10, 'tokens': 8192}
+        """
+        return cls(**_check_all(*_read_environment(environ, prefix)))
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> Config:
+        r"""The configuration in table ``[hardcap]`` of a file, or ``[tool.hardcap]`` of a ``pyproject.toml``.
+
+        >>> with open("hardcap.toml", "w") as file:
+        ...     print("[hardcap]", "name = 'web'", "limit = 10", sep="\n", file=file)
+        >>> hardcap.Config.from_toml("hardcap.toml").limit
+        10
+        """
+        return cls(**_check_all(*_read_toml(path)))
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
@@ -136,17 +131,23 @@ def _check_config(values: Values, label: Label) -> Values:
     return given
 
 
+def _check_all(values: Values, label: Label) -> Values:
+    """What a file or the environment holds, as the fields of a `Config`."""
+    given = _check_config(_of(Config, values), label)
+    return given | {"middleware": MiddlewareSettings(**_check_each(_of(MiddlewareSettings, values), label))}
+
+
 def _restated(limits: object) -> bool:
     """Whether these limits are the ones that a ``limit`` stands for, handed back by `dataclasses.replace`."""
     return isinstance(limits, Limits) and tuple(limits) == (DEFAULT_RESOURCE,)
 
 
 def _values(settings: Any) -> Values:
-    return {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {one.name: getattr(settings, one.name) for one in fields(settings) if one.name in SETTINGS}
 
 
 def _of(cls: Any, values: Values) -> Values:
-    return {field.name: values[field.name] for field in fields(cls) if field.name in values}
+    return {one.name: values[one.name] for one in fields(cls) if one.name in values}
 
 
 def _assign(settings: object, values: Values) -> None:

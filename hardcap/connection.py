@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import threading
@@ -17,7 +18,7 @@ from hardcap.amounts import Wanted, wanted
 from hardcap.backend import Backend
 from hardcap.config import Config
 from hardcap.directory import Directory
-from hardcap.errors import CapExceeded, SegmentError
+from hardcap.errors import CapExceeded, SegmentClosed, SegmentError
 from hardcap.ownership import claim, move_out
 from hardcap.segment import Segment
 
@@ -38,6 +39,21 @@ class _Attachment:
 
     def close(self) -> None:
         self.admission.close(self._clear_up)
+
+    def drop(self) -> None:
+        """Its limiter was collected: close, and tell of what it held. A permit would have kept it."""
+        holding = self._holding()
+        self.close()
+        if holding:
+            held = _amounts(self.admission, holding)
+            text = f"limiter '{self.segment.name}' was dropped while it held {held}: it went back, keep the limiter"
+            warnings.warn(text, ResourceWarning, stacklevel=3)
+
+    def _holding(self) -> Wanted:
+        """Nothing, if it is closed, or the slot is not ours any more."""
+        with contextlib.suppress(SegmentClosed), self.admission.visit():
+            return self.admission.holding() if self.segment.is_locked() else ()
+        return ()
 
     def _clear_up(self) -> None:
         if self.segment.is_locked():  # else the slot may be somebody else's by now
@@ -72,7 +88,8 @@ class _Absent:
 class Connection:
     """Attached from the start. In a forked child it attaches by itself when it is first used, holding nothing.
 
-    ``admission`` is the one in use, or a stand-in that does the right thing. Dropped without close, it closes.
+    ``admission`` is the one in use, or a stand-in that does the right thing. Dropped without close, it closes, with a
+    ``ResourceWarning`` if it held anything.
     """
 
     def __init__(self, config: Config, backend: Backend, reopen: Callable[[Config], Any]) -> None:
@@ -116,7 +133,7 @@ class Connection:
         try:
             self._attachment = _Attachment(self.config, self.backend)
             self.admission = self._attachment.admission
-            weakref.finalize(self, self._attachment.close).atexit = False
+            weakref.finalize(self, self._attachment.drop).atexit = False
         finally:
             self.attaching = False
 
@@ -190,25 +207,23 @@ class Connection:
             log.warning("%s", segments.ended(self.path, found))
         return found
 
-    def exceeded(self, wanted: Wanted, index: int) -> CapExceeded:
+    def exceeded(self, wanted: Wanted, headroom: int, index: int) -> CapExceeded:
         """The error for a reservation that resource ``index`` refused."""
         admission = self.live()
         with admission.visit():
             limit = admission.segment.words.load(layout.limit_word(index))
             count = snapshot.in_flight(admission.segment, index)
         name = admission.segment.shape.resources[index]
-        return CapExceeded(self.config.name, name, limit, count, dict(wanted)[index])
+        return CapExceeded(self.config.name, name, limit, count, dict(wanted)[index], headroom)
 
     def wanted(self, amount: int, amounts: dict[str, int]) -> Wanted:
         """What a call asks for, checked: by position and by name."""
         return wanted(self.live().segment.shape.resources, amount, amounts)
 
-    def forgotten(self, admission: Admission, wanted: Wanted) -> None:
+    def forgotten(self, admission: Admission, wanted: Wanted, source: object = None) -> None:
         """Tell of a permit that was collected while held."""
-        names = admission.segment.shape.resources
-        amounts = {names[index]: units for index, units in wanted}
-        text = f"a permit for {amounts} of limiter '{self.config.name}' was never released"
-        warnings.warn(text, ResourceWarning, stacklevel=2)
+        text = f"a permit for {_amounts(admission, wanted)} of limiter '{self.config.name}' was never released"
+        warnings.warn(text, ResourceWarning, stacklevel=2, source=source)
 
     def after_fork(self) -> None:
         """In the child: let go of what is the parent's."""
@@ -218,6 +233,12 @@ class Connection:
             self.admission = _Absent(self)
             self._attachment.disown()
             self._attachment = None
+
+
+def _amounts(admission: Admission, wanted: Wanted) -> dict[str, int]:
+    """Units by resource, as they are shown."""
+    names = admission.segment.shape.resources
+    return {names[index]: units for index, units in wanted}
 
 
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()

@@ -20,6 +20,7 @@ from hardcap.errors import SegmentError
 LOCK_PATIENCE = 10.0  # seconds
 _HANDLE = os.O_PATH | os.O_NOFOLLOW
 OWNER_ONLY = 0o600
+_GROUP = 0o060
 ANY_MODE = 0o777
 REMOVED = "its file removed under its users"
 
@@ -125,26 +126,44 @@ class Directory:
         except OSError as error:
             raise failure(self.file(name), error, "a segment") from error
         try:
-            self.vet(self.file(name), os.fstat(handle), os.fstat(descriptor).st_uid)
+            self.vet(self.file(name), os.fstat(handle), os.fstat(descriptor))
             return locks.reopen(handle, flags)
         except OSError as error:
             raise failure(self.file(name), error, "a segment", os.fstat(handle)) from error
         finally:
             locks.close(handle)
 
-    def vet(self, path: str, status: os.stat_result, directory_owner: int) -> None:
-        """:class:`SegmentError` unless an object of that status may be a segment of ours."""
+    def vet(self, path: str, status: os.stat_result, directory: os.stat_result) -> None:
+        """:class:`SegmentError` unless an object of that status, in that directory, may be a segment of ours."""
         remedy = "it was left untouched; remove it or choose another name"
         if not stat.S_ISREG(status.st_mode):
             raise SegmentError(path, _kind(status.st_mode), "a regular file", remedy)
         if status.st_nlink != 1:
             raise SegmentError(path, f"a file with {status.st_nlink} links", "exactly one", remedy)
-        mine = status.st_uid == os.geteuid()
-        if not mine and not (self.explicit and status.st_uid == directory_owner):
-            raise SegmentError(path, describe(status), f"a file of user {os.geteuid()}", remedy)
+        if status.st_uid != os.geteuid() and not self._is_shared(status, directory):
+            raise self._not_ours(path, status, directory)
         if stat.S_IMODE(status.st_mode) & ~self.permissions:
             remedy = f"open it with permissions=0o{stat.S_IMODE(status.st_mode):o} if it is shared on purpose"
             raise SegmentError(path, describe(status), f"mode {self.permissions:04o} or narrower", remedy)
+
+    def _is_shared(self, status: os.stat_result, directory: os.stat_result) -> bool:
+        """Whether somebody else's file is one of those that this directory was named for: its owner's, or its group's.
+
+        Any of the group may have made it: who may write to the directory may replace what is in it anyhow.
+        """
+        if not self.explicit:
+            return False
+        for_group = self.permissions & _GROUP == _GROUP and directory.st_mode & 0o022 == stat.S_IWGRP
+        return status.st_uid == directory.st_uid or (for_group and status.st_gid == directory.st_gid)
+
+    def _not_ours(self, path: str, status: os.stat_result, directory: os.stat_result) -> SegmentError:
+        expected, remedy = f"a file of user {os.geteuid()}", "it was left untouched; remove it or choose another name"
+        if self.explicit:
+            expected += f", of user {directory.st_uid}, or shared in group {directory.st_gid}"
+            remedy += (
+                "; a group shares segments in a directory of that group of mode 2770, with permissions=0o660 in each"
+            )
+        return SegmentError(path, describe(status), expected, remedy)
 
 
 def lost_name(path: str, descriptor: int) -> str:

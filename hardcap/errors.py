@@ -28,33 +28,39 @@ class HardcapError(Exception):
 
 
 class CapExceeded(HardcapError):
-    """The cap leaves no room for this reservation. Amounts are units of ``resource``.
+    """The cap leaves no room for this reservation. Amounts are units of ``resource``; ``headroom`` was to stay free.
 
     >>> limiter = hardcap.open("web", limits={"requests": 2, "tokens": 100})
     >>> limiter.admit(tokens=101)
     Traceback (most recent call last):
-    hardcap.errors.CapExceeded: limiter 'web' is full: 0 of 100 tokens in flight, 101 more requested
+    hardcap.errors.CapExceeded: limiter 'web' has no room: 0 of 100 tokens in flight, 101 requested, ...
     """
 
-    def __init__(self, name: str, resource: str, limit: int, in_flight: int, requested: int) -> None:
-        super().__init__(name, resource, limit, in_flight, requested)
+    def __init__(self, name: str, resource: str, limit: int, in_flight: int, requested: int, headroom: int = 0) -> None:
+        super().__init__(name, resource, limit, in_flight, requested, headroom)
         self.name = name
         self.resource = resource
         self.limit = limit
         self.in_flight = in_flight
         self.requested = requested
+        self.headroom = headroom
 
     def __str__(self) -> str:
-        asked = "" if self.requested == 1 else f", {self.requested} more requested"
-        return f"limiter '{self.name}' is full: {self.in_flight} of {self.limit} {self.resource} in flight{asked}"
+        spare = f" with {self.headroom} to stay free" if self.headroom else ""
+        used = f"{self.in_flight} of {self.limit} {self.resource} in flight"
+        if self.requested + self.headroom > self.limit:
+            never = f"{self.requested} requested{spare}, which never fit while the limit is {self.limit}"
+            return f"limiter '{self.name}' has no room: {used}, {never}"
+        asked = f", {self.requested} more requested{spare}" if self.requested > 1 or spare else ""
+        return f"limiter '{self.name}' is full: {used}{asked}"
 
 
 class ReleaseError(HardcapError, ValueError):
-    """More was to be released than this process holds. Nothing changed.
+    """More was to be released than this limiter holds. Nothing changed.
 
     >>> hardcap.open("web", limit=2).release()
     Traceback (most recent call last):
-    hardcap.errors.ReleaseError: limiter 'web' cannot release 1 requests: this process holds 0, release each ...
+    hardcap.errors.ReleaseError: limiter 'web' cannot release 1 requests: this limiter holds 0, release ...
     """
 
     def __init__(self, name: str, resource: str, held: int, requested: int) -> None:
@@ -67,7 +73,7 @@ class ReleaseError(HardcapError, ValueError):
     def __str__(self) -> str:
         return (
             f"limiter '{self.name}' cannot release {self.requested} {self.resource}: "
-            f"this process holds {self.held}, release each reservation once"
+            f"this limiter holds {self.held}, release each reservation once"
         )
 
 

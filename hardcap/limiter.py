@@ -22,7 +22,8 @@ class Limiter:
     """One process's share in a cap, made by :func:`hardcap.open`. Threads and signal handlers may use it.
 
     A process that forks goes on with its own slot; the child's limiter attaches by itself at its first call, holding
-    nothing. Pickled, it attaches by name where it arrives. Dropped without :meth:`close`, it closes.
+    nothing. Pickled, it attaches by name where it arrives. Dropped without :meth:`close`, it closes: with
+    a ``ResourceWarning`` if it held anything, silently at interpreter exit.
 
     A signal handler that *raises* in the middle of a call (``KeyboardInterrupt``) may leave that call cut in half:
     its units stay counted until this process ends, and never the other way round.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from typing import Any, Final
 
 from hardcap.permit import Permit
@@ -44,11 +44,14 @@ def releasing(permit: Permit, send: Send) -> Send:
     return send_and_release
 
 
-async def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
     """Answer in the application's place, without reading the request."""
     if scope["type"] == "http":
-        await _respond(refusal, scope, send)
-        return
+        return _respond(refusal, scope, send)
+    return _refuse_websocket(refusal, scope, receive, send)
+
+
+async def _refuse_websocket(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
     if (await receive())["type"] in DISCONNECTS:
         return
     if "websocket.http.response" in (scope.get("extensions") or ()):
@@ -58,12 +61,17 @@ async def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -
 
 
 async def _respond(refusal: Refusal, scope: Scope, send: Send, prefix: str = "") -> None:
-    headers, body = refusal.answer(_header(scope, b"accept"), _header(scope, b"content-type"))
-    raw = [(name.encode(), value.encode()) for name, value in headers]
-    await send({"type": f"{prefix}http.response.start", "status": refusal.status, "headers": raw})
+    headers, body = refusal.raw_answer(*_accept_and_content_type(scope["headers"]))
+    await send({"type": prefix + "http.response.start", "status": refusal.status, "headers": headers})
     body = b"" if scope.get("method") == "HEAD" else body
-    await send({"type": f"{prefix}http.response.body", "body": body, "more_body": False})
+    await send({"type": prefix + "http.response.body", "body": body, "more_body": False})
 
 
-def _header(scope: Scope, name: bytes) -> str:
-    return ",".join(value.decode("latin-1") for key, value in scope["headers"] if key == name)
+def _accept_and_content_type(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, str]:
+    accept = content_type = b""
+    for name, value in headers:
+        if name == b"accept":
+            accept = accept + b"," + value if accept else value
+        elif name == b"content-type":
+            content_type = content_type + b"," + value if content_type else value
+    return accept.decode("latin-1"), content_type.decode("latin-1")

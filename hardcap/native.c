@@ -1476,11 +1476,12 @@ static PyObject *limiter_release(PyObject *object, PyObject *const *args, Py_ssi
     return release_from(core, &call.wanted);
 }
 
-static PyObject *raise_exceeded(Limiter *self, const Wanted *wanted, int refused)
+static PyObject *raise_exceeded(Limiter *self, const Wanted *wanted, uint64_t headroom, int refused)
 {
     PyObject *pairs = show_wanted(wanted), *error = NULL;
     if (pairs != NULL)
-        error = PyObject_CallMethod((PyObject *)self->connection, "exceeded", "Oi", pairs, refused);
+        error = PyObject_CallMethod((PyObject *)self->connection, "exceeded", "OKi", pairs,
+                                    (unsigned long long)headroom, refused);
     Py_XDECREF(pairs);
     return raise_returned(error);
 }
@@ -1502,7 +1503,7 @@ static bool permit_reserve(Permit *self, Limiter *limiter, uint64_t headroom)
 {
     int refused = limiter_ask(limiter, self->core, &self->wanted, headroom);
     if (refused >= 0)
-        raise_exceeded(limiter, &self->wanted, refused);
+        raise_exceeded(limiter, &self->wanted, headroom, refused);
     if (refused != ADMITTED)
         return false;
     Core *before = self->core, *core = limiter_current(limiter);

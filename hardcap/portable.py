@@ -110,4 +110,4 @@ class PortablePermit(Permit):
             return
         with contextlib.suppress(SegmentClosed):
             self.release()
-        self._connection.forgotten(self._admission, self._wanted)
+        self._connection.forgotten(self._admission, self._wanted, self)

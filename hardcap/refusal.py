@@ -10,6 +10,7 @@ from hardcap.errors import ConfigError
 from hardcap.settings import RETRY_AFTER, RetryAfter, check_seconds
 
 Headers = list[tuple[str, str]]
+RawHeaders = list[tuple[bytes, bytes]]
 
 
 class Refusal:
@@ -17,19 +18,37 @@ class Refusal:
 
     def __init__(self, status: int, retry_after: RetryAfter, kind: str, text: str) -> None:
         self.status = status
-        self._retry_after = retry_after
+        self._retry_after = retry_after if callable(retry_after) else math.ceil(retry_after)
+        self._fixed = None if callable(retry_after) else (b"retry-after", b"%d" % math.ceil(retry_after))
         error = {"message": text, "type": kind, "param": None, "code": status}
-        self._json = "application/json", json.dumps({"error": error}).encode()
-        self._text = "text/plain; charset=utf-8", f"{text}\n".encode()
+        self._json = _Said("application/json", json.dumps({"error": error}).encode())
+        self._text = _Said("text/plain; charset=utf-8", f"{text}\n".encode())
 
     def answer(self, accept: str, content_type: str) -> tuple[Headers, bytes]:
         """Headers and body, by the request's two headers. To HEAD the headers are the same, and the body is not sent.
 
         The list is the caller's own: middlewares further out add their headers in place.
         """
-        kind, body = self._json if speaks_json(accept, content_type) else self._text
-        seconds = whole_seconds(self._retry_after)
-        return [("content-type", kind), ("content-length", str(len(body))), ("retry-after", str(seconds))], body
+        said = self._said(accept, content_type)
+        return [*said.headers, ("retry-after", str(whole_seconds(self._retry_after)))], said.body
+
+    def raw_answer(self, accept: str, content_type: str) -> tuple[RawHeaders, bytes]:
+        """The same with headers as ASGI has them."""
+        said = self._said(accept, content_type)
+        retry_after = self._fixed or (b"retry-after", b"%d" % whole_seconds(self._retry_after))
+        return [*said.raw_headers, retry_after], said.body
+
+    def _said(self, accept: str, content_type: str) -> _Said:
+        return self._json if speaks_json(accept, content_type) else self._text
+
+
+class _Said:
+    """A body and the headers that tell of it, made once: refusals come in floods."""
+
+    def __init__(self, kind: str, body: bytes) -> None:
+        self.body = body
+        self.headers = (("content-type", kind), ("content-length", str(len(body))))
+        self.raw_headers = tuple((name.encode(), value.encode()) for name, value in self.headers)
 
 
 def speaks_json(accept: str, content_type: str) -> bool:

@@ -238,7 +238,8 @@ def _build(
 
 
 def _nothing_there(path: str) -> ConfigError:
-    return ConfigError("limit", None, f"a limit, since there is no segment '{path}' to attach to")
+    remedy = f"limit=, limits= or HARDCAP_LIMIT to be given, since there is no segment '{path}' to attach to"
+    return ConfigError("limit", None, remedy)
 
 
 def absent(path: str) -> SegmentError:

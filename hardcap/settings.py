@@ -29,6 +29,7 @@ _RESOURCE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _KEYWORDS: Final = ("amount", "headroom", "timeout")  # of reserve and admit, so no resource can be called that
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 _OCTAL: Final = re.compile(r"(0o?)?[0-7]{1,6}")
+_DECIMAL_SLIPS: Final = (600, 604, 606, 640, 644, 646, 660, 664, 666)  # octal, written without 0o
 _SECONDS: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
 _BOOLEANS: Final = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(("false", "0", "no", "off"), False)
 
@@ -149,8 +150,10 @@ def _check_processes(key: str, value: object) -> int:
 def _check_permissions(key: str, value: object) -> int:
     if _is_integer(value) and value & OWNER_ONLY == OWNER_ONLY and not value & ~READ_WRITE:
         return int(value)
-    shown = oct(value) if _is_integer(value) else value
-    raise ConfigError(key, shown, "octal 600 to 666, read and write bits only, always the owner's")
+    allowed = "octal 600 to 666, read and write bits only, always the owner's"
+    if _is_integer(value) and value in _DECIMAL_SLIPS:
+        raise ConfigError(key, value, f"{allowed}: write 0o{value}")
+    raise ConfigError(key, oct(value) if _is_integer(value) else value, allowed)
 
 
 def _check_boolean(key: str, value: object) -> bool:

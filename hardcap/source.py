@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Final
 
+from hardcap.amounts import SINGLE
 from hardcap.config import Config
 from hardcap.directory import Directory
-from hardcap.errors import SegmentClosed, SegmentError
+from hardcap.errors import CapExceeded, SegmentClosed, SegmentError
 from hardcap.limiter import Limiter
 from hardcap.opening import check, open_limiter
 from hardcap.permit import Permit
@@ -28,6 +29,7 @@ from hardcap.permit import Permit
 Amount = int | Mapping[str, int]
 
 _RETRY_SECONDS: Final = 1.0
+_FLOOD_SECONDS: Final = 0.001  # a look at files and locks this often costs a few percent of a core at most
 
 log = logging.getLogger("hardcap")
 
@@ -46,6 +48,7 @@ class Source:
         self._open = functools.partial(open_limiter, config) if config else functools.partial(copy.copy, limiter)
         self._trouble = ""
         self._quiet_until = -math.inf
+        self._flood_until = -math.inf
         self.forget_attempt()
         _sources.add(self)
         if config is not None:  # this loads the backend: in the thread, a fork amid it would leave the child half of it
@@ -60,6 +63,24 @@ class Source:
         """In a forked child: attach anew, in the thread, since the inherited limiter would do it on the event loop."""
         self.forget_attempt()
         self._limiter = None
+
+    def ask_in_flood(self, amount: Amount) -> Permit | int | None:
+        """A permit for one unit, or the index of the resource that refused, counted. None: ask by ``admit`` instead.
+
+        After a refusal the limiter looks for dead owners and for the end of its segment, which costs many times what
+        the refusal does. For a millisecond after such a look nobody looks again.
+        """
+        limiter = self._limiter
+        if limiter is None or amount != 1 or type(amount) is not int or time.monotonic() >= self._flood_until:
+            return None
+        try:
+            answer = limiter._ask(SINGLE, 0)
+            if isinstance(answer, int):
+                limiter._connection.count_refusal(answer)
+        except (SegmentError, OSError) as error:
+            self._give_up(limiter, error)
+            return None
+        return answer
 
     def admit(self, amount: Amount, timeout: float = 0.0) -> Permit | None:
         """A permit; blocks up to ``timeout`` seconds. None if there is no limiter, ``CapExceeded`` if it says no."""
@@ -91,9 +112,14 @@ class Source:
             return None
         try:
             if isinstance(amount, int):
-                return limiter.admit(amount, timeout=timeout)
+                # A native limiter answers calls without keywords by itself.
+                return limiter.admit(amount, timeout=timeout) if timeout else limiter.admit(amount)
             # Our own keywords written out: among the resources they are an error.
             return limiter.admit(timeout=timeout, headroom=0, **amount)
+        except CapExceeded:
+            if amount == 1 and limiter._connection.enforced:
+                self._flood_until = time.monotonic() + _FLOOD_SECONDS
+            raise
         except (SegmentError, OSError) as error:
             self._give_up(limiter, error)
             return None

@@ -101,7 +101,7 @@ def _vet(view: Segment, place: Directory) -> list[Finding]:
     if view.end() or not os.path.isdir(place.path):
         return []
     try:
-        place.vet(view.path, os.fstat(view.lock), os.stat(place.path).st_uid)
+        place.vet(view.path, os.fstat(view.lock), os.stat(place.path))
     except SegmentError as error:
         return [_told("FILE", error)]
     return []

@@ -84,7 +84,7 @@ class Waiter:
             answer = self._ask(self.wanted, self.headroom, False)
             if not isinstance(answer, int):
                 return answer
-        raise self.connection.exceeded(self.wanted, self._refused)
+        raise self.connection.exceeded(self.wanted, self.headroom, self._refused)
 
     def outcome(self) -> Permit:
         """At the end of the wait."""

@@ -38,9 +38,10 @@ class HardcapMiddleware:
     raises ``ConfigError`` here. The segment is attached to at the first request that counts; while that fails, every
     request is answered 503, the reason is logged, and it is tried again each second. Nothing ever runs uncapped.
 
-    ``limiter`` is used as it is, and stays the caller's to close; or ``config`` says what to open. With either, the
-    environment is not read; without, the arguments go before it. When the segment is retired (``unlink --force``), the
-    middleware opens a new one of that name, with the same configuration, and goes on with that.
+    ``limiter`` is used as it is, and stays the caller's to close; or ``config`` says what to open, and how to refuse
+    if it came from a file or the environment. With either, the environment is not read; the arguments go before
+    all. When the segment is retired (``unlink --force``), the middleware opens a new one of that name, with the
+    same configuration, and goes on with that.
 
     ``amount`` is called with the environ, and returns the units of the first resource or a mapping of resource to
     units; 1 without it. What it raises goes to the server, and nothing is counted.

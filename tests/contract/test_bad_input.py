@@ -110,3 +110,24 @@ def test_nothing_beside_a_config(name: str, tmp_path: Path) -> None:
     with pytest.raises(hardcap.ConfigError, match="limit is 2, allowed: nothing beside a Config"):
         hardcap.open(config, limit=2)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "where"),
+    [
+        ("reserve", "timeout", "admit"),
+        ("reserve", "enforce", "hardcap.open"),
+        ("admit", "enforce", "hardcap.open"),
+        ("release", "headroom", "reserve"),
+    ],
+)
+def test_an_argument_of_another_call_is_told_where_it_belongs(
+    limiter: hardcap.Limiter, call: str, argument: str, where: str
+) -> None:
+    with pytest.raises(ValueError, match=f"'{argument}' is no argument of this call, allowed: in {where}"):
+        getattr(limiter, call)(**{argument: 1})
+
+
+def test_without_a_limit_the_remedy_is_named(name: str, segment_dir: Path) -> None:
+    with pytest.raises(hardcap.ConfigError, match=r"limit=, limits= or HARDCAP_LIMIT"):
+        hardcap.open(name, directory=segment_dir)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import hardcap
-from tests.contract.conftest import Open
+from tests.conftest import Spawn
+from tests.contract.conftest import Kind, Open
 from tests.support.oracle import assert_all_free
 from tests.support.views import in_flight
 
@@ -77,12 +79,42 @@ def test_a_closed_one_in_a_with_block_is_still_closed(limiter: hardcap.Limiter, 
 
 
 def test_dropped_without_close_it_closes(limiter: hardcap.Limiter) -> None:
+    pickle.loads(pickle.dumps(limiter))
+    gc.collect()
+    assert len(limiter.snapshot().processes) == 1
+
+
+def test_dropped_while_it_holds_it_warns(pair: hardcap.Limiter) -> None:
+    """A limiter that is opened anew for each call would let everybody in."""
+    other = pickle.loads(pickle.dumps(pair))
+    assert other.reserve(2, tokens=5)
+    assert in_flight(pair) == {"requests": 2, "tokens": 5}
+    text = f"limiter '{pair.name}' was dropped while it held {{'requests': 2, 'tokens': 5}}"
+    with pytest.warns(ResourceWarning, match=text) as caught:
+        del other
+        gc.collect()
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert in_flight(pair) == {"requests": 0, "tokens": 0}
+
+
+@pytest.mark.parametrize("flags", [("-W", "error", "-X", "dev"), ("-W", "always")], ids=["errors", "shown"])
+def test_dropped_at_interpreter_exit_it_is_silent(
+    spawn: Spawn, kind: Kind, name: str, segment_dir: Path, flags: tuple[str, ...]
+) -> None:
+    child = spawn(flags=flags)
+    code = "import hardcap\nlimiter = hardcap.open(name, limit=3, directory=directory, **kind)\nlimiter.reserve()"
+    child.run(code, name=name, directory=os.fspath(segment_dir), kind=dict(kind))
+    assert child.finish() == 0
+
+
+def test_a_permit_keeps_what_it_holds_when_its_limiter_is_dropped(limiter: hardcap.Limiter) -> None:
     other = pickle.loads(pickle.dumps(limiter))
-    assert other.reserve(2)
-    assert limiter.in_flight == 2
+    permit = other.admit(2)
     del other
     gc.collect()
-    assert_all_free(limiter, 3)
+    assert limiter.in_flight == 2
+    assert permit.release()
 
 
 def test_closing_twice_does_not_close_a_successor(opened: Open) -> None:

@@ -167,9 +167,32 @@ def test_no_room(limiter: hardcap.Limiter) -> None:
     with pytest.raises(hardcap.CapExceeded) as caught:
         limiter.admit()
     name = limiter.name
-    assert vars(caught.value) == {"name": name, "resource": "requests", "limit": 3, "in_flight": 3, "requested": 1}
+    fields = {"name": name, "resource": "requests", "limit": 3, "in_flight": 3, "requested": 1, "headroom": 0}
+    assert vars(caught.value) == fields
     assert str(caught.value) == f"limiter '{name}' is full: 3 of 3 requests in flight"
     assert owner(limiter).oldest_permit_at is None
+
+
+def test_no_room_beside_the_headroom(limiter: hardcap.Limiter) -> None:
+    with pytest.raises(hardcap.CapExceeded) as caught, limiter.admit():
+        limiter.admit(headroom=2)
+    assert str(caught.value) == (
+        f"limiter '{limiter.name}' is full: 1 of 3 requests in flight, 1 more requested with 2 to stay free"
+    )
+
+
+@pytest.mark.parametrize("timeout", [0, 0.01])
+@pytest.mark.parametrize(("asked", "text"), [((4, 0), "4 requested"), ((2, 2), "2 requested with 2 to stay free")])
+def test_what_can_never_fit_is_told(
+    limiter: hardcap.Limiter, timeout: float, asked: tuple[int, int], text: str
+) -> None:
+    amount, headroom = asked
+    with pytest.raises(hardcap.CapExceeded) as caught:
+        limiter.admit(amount, headroom=headroom, timeout=timeout)
+    assert str(caught.value) == (
+        f"limiter '{limiter.name}' has no room: 0 of 3 requests in flight, {text}, which never fit while the limit is 3"
+    )
+    assert (caught.value.requested, caught.value.headroom) == asked
 
 
 def test_no_room_for_several(pair: hardcap.Limiter) -> None:

@@ -17,7 +17,7 @@ from tests.support.oracle import assert_all_free
 from tests.support.processes import RemoteError
 
 FULL = os.environ.get("HARDCAP_TEST_FULL") == "1"
-OPENERS, ROUNDS = (64, 200) if FULL else (12, 40)
+OPENERS, ROUNDS = (64, 200) if FULL else (12, 15)
 LIMIT = 7
 
 

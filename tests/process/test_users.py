@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.support.oracle import assert_all_free
 from tests.support.processes import Child, RemoteError
 
 STRANGER = 65534
+GROUP = 65533
+MEMBERS = (65531, 65532)
 UMASKS = """
 import threading
 stopping = []
@@ -35,13 +38,13 @@ def mode_of(directory: Path) -> int:
     return stat.S_IMODE(file.stat().st_mode)
 
 
-def stranger(spawn: Spawn, *, group: int = STRANGER) -> Child:
+def stranger(spawn: Spawn, *, user: int = STRANGER, group: int = STRANGER, groups: Sequence[int] = ()) -> Child:
     """A child that has become another user, for good."""
     child = spawn()
     code = "import hardcap, os\nfrom hardcap.words import require_atomics\nfrom tests.process import forks"
     child.run(f"{code}\n_ = require_atomics('')")  # while it may still read them and load their libraries
-    child.run("os.setgroups([])\nos.setgid(group)\nos.setuid(user)", group=group, user=STRANGER)
-    assert child.run("os.getresuid()") == [STRANGER] * 3
+    child.run("os.setgroups(groups)\nos.setgid(group)\nos.setuid(user)", group=group, user=user, groups=groups)
+    assert child.run("os.getresuid()") == [user] * 3
     return child
 
 
@@ -109,6 +112,61 @@ def test_a_segment_shared_on_purpose(spawn: Spawn, name: str, segment_dir: Path,
         other.kill()
         assert limiter.reap() == 1
         assert_all_free(limiter, 3)
+
+
+def members(spawn: Spawn) -> list[Child]:
+    """Two users with groups of their own, and one group beside that they have in common."""
+    return [stranger(spawn, user=user, group=user, groups=[GROUP]) for user in MEMBERS]
+
+
+def shared_by_group(directory: Path, mode: int = 0o2770, owner: int = 0) -> dict[str, Any]:
+    """What each of the group opens there."""
+    os.chown(directory, owner, GROUP)
+    os.chmod(directory, mode)
+    return {"limit": 3, "directory": os.fspath(directory), "permissions": 0o660}
+
+
+OPEN = "limiter = hardcap.open(name, **settings)"
+
+
+@namespaces.needs_root
+@pytest.mark.parametrize("owner", [0, *MEMBERS])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_group_shares_whoever_comes_first(
+    spawn: Spawn, name: str, segment_dir: Path, mode: str, owner: int, first: int
+) -> None:
+    """B38: also after a restart in another order, and in a directory of one of them."""
+    settings = shared_by_group(segment_dir, owner=owner) | {"mode": mode}
+    both = members(spawn)
+    for order in (first, 1 - first):
+        one, other = both[order], both[1 - order]
+        one.run(OPEN, name=name, settings=settings)
+        assert (segment_dir / name).stat().st_uid == MEMBERS[order]
+        other.run(OPEN, name=name, settings=settings)
+        assert one.run("limiter.reserve(2)")
+        assert other.run("limiter.in_flight, limiter.reserve(2), limiter.verify()") == [2, False, []]
+        assert other.run("hardcap.inspect(name, directory=settings['directory']).resources[0].in_flight") == 2
+        for member in both:
+            member.run("limiter.close()")
+
+
+@namespaces.needs_root
+@pytest.mark.parametrize(
+    ("mode_of_directory", "change"),
+    [(0o2777, {}), (0o770, {}), (0o2770, {"permissions": 0o600}), (0o2750, {})],
+    ids=["writable by all", "without its group", "for the owner alone", "not writable by the group"],
+)
+def test_what_no_group_shares_is_refused(
+    spawn: Spawn, name: str, segment_dir: Path, mode_of_directory: int, change: dict[str, Any]
+) -> None:
+    """B38: each of these differs in one thing from what is accepted above."""
+    made = shared_by_group(segment_dir, 0o2777 if mode_of_directory == 0o2777 else mode_of_directory | 0o020)
+    one, other = members(spawn)
+    one.run(OPEN, name=name, settings=made)
+    os.chmod(segment_dir, mode_of_directory)
+    with pytest.raises(RemoteError, match=f"SegmentError.*user {MEMBERS[0]}.*2770.*permissions=0o660"):
+        other.run(OPEN, name=name, settings=made | change)
+    assert one.run("limiter.reserve(3)")
 
 
 @namespaces.needs_root

@@ -25,6 +25,7 @@ def test_a_name_alone_leaves_everything_else_open() -> None:
     config = Config("web")
     rest = {field.name: getattr(config, field.name) for field in dataclasses.fields(config) if field.name != "name"}
     assert config.name == "web"
+    assert rest.pop("middleware") == MiddlewareSettings()
     assert set(rest.values()) == {None}
 
 
@@ -160,4 +161,4 @@ def test_a_refusal_survives_a_pickle() -> None:
 
 def test_every_field_is_one_row_of_the_table() -> None:
     keys = [field.name for cls in (Config, MiddlewareSettings) for field in dataclasses.fields(cls)]
-    assert sorted(keys) == sorted(SETTINGS)
+    assert sorted(keys) == sorted([*SETTINGS, "middleware"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hardcap.config import Config
+from hardcap.config import Config, MiddlewareSettings
 from hardcap.settings import SETTINGS
 from tests.support.settings import env, refusal, toml
 
@@ -39,6 +39,7 @@ FULL = Config(
     permissions=0o660,
     backend="atomics",
     enforce=False,
+    middleware=MiddlewareSettings(timeout=1, status=429, retry_after=0.5, exempt=("/ping", "/a,b")),
 )
 
 
@@ -109,7 +110,7 @@ def test_a_path_that_is_none_is_refused(path: Any) -> None:
         ('max_processes = "4"', "max_processes", "4"),
         ("directory = 3", "directory", 3),
         ('permissions = "660"', "permissions", "660"),
-        ("permissions = 660", "permissions", oct(660)),
+        ("permissions = 660", "permissions", 660),
         ('enforce = "true"', "enforce", "true"),
         ("name = 3", "name", 3),
         ('name = ""', "name", ""),
@@ -146,7 +147,8 @@ def test_an_unknown_key_is_named_with_what_was_meant(tmp_path: Path, key: str, m
 def test_the_environment_overrides_the_file_it_names(tmp_path: Path) -> None:
     path = str(toml(tmp_path, EVERYTHING))
     config = Config.from_env(env(CONFIG=path, MODE="strict", MAX_PROCESSES="4"))
-    assert config == dataclasses.replace(FULL, mode="strict", max_processes=4)
+    expected = dataclasses.replace(FULL, mode="strict", max_processes=4)
+    assert config == expected
 
 
 @pytest.mark.parametrize("line", ["limit = 1", "limits = { bytes = 1 }", "limit = 1\nlimits = { bytes = 1 }"])
@@ -169,3 +171,11 @@ def test_each_value_is_named_after_the_place_it_came_from(tmp_path: Path) -> Non
     assert refusal(Config.from_env, env(CONFIG=path, NAME="web", LIMIT="x")).key == "HARDCAP_LIMIT"
     assert refusal(Config.from_env, env(CONFIG=path, NAME="web")).key == f"limit in '{path}'"
     assert refusal(Config.from_env, env(CONFIG=path, NAME="web", LIMIT="1")).key == f"max_processes in '{path}'"
+
+
+@pytest.mark.parametrize("slip", [660, 600])
+def test_permissions_written_without_their_prefix_are_told_how(tmp_path: Path, slip: int) -> None:
+    path = toml(tmp_path, f'[hardcap]\nname = "web"\ndirectory = "/x"\npermissions = {slip}')
+    error = refusal(Config.from_toml, path)
+    assert error.value == slip
+    assert error.allowed.endswith(f": write 0o{slip}")

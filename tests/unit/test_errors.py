@@ -45,18 +45,18 @@ def of_a_segment(kind: type[SegmentError]) -> Example:
 EXAMPLES: list[Example] = [
     (
         CapExceeded("web", "requests", 64, 64, 1),
-        {"name": "web", "resource": "requests", "limit": 64, "in_flight": 64, "requested": 1},
+        {"name": "web", "resource": "requests", "limit": 64, "in_flight": 64, "requested": 1, "headroom": 0},
         "limiter 'web' is full: 64 of 64 requests in flight",
     ),
     (
         CapExceeded("llm", "tokens", 8192, 8000, 512),
-        {"name": "llm", "resource": "tokens", "limit": 8192, "in_flight": 8000, "requested": 512},
+        {"name": "llm", "resource": "tokens", "limit": 8192, "in_flight": 8000, "requested": 512, "headroom": 0},
         "limiter 'llm' is full: 8000 of 8192 tokens in flight, 512 more requested",
     ),
     (
         ReleaseError("web", "requests", 1, 2),
         {"name": "web", "resource": "requests", "held": 1, "requested": 2},
-        "limiter 'web' cannot release 2 requests: this process holds 1, release each reservation once",
+        "limiter 'web' cannot release 2 requests: this limiter holds 1, release each reservation once",
     ),
     (
         ConfigError("limit", -1, "0 or more"),

@@ -6,17 +6,25 @@ import copy
 import dataclasses
 import math
 import pickle
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hardcap.config import MiddlewareSettings
+from hardcap import asgi, wsgi
+from hardcap.config import Config, MiddlewareSettings
 from tests.support.settings import env, refusal, toml
 
 
+def read(**variables: str) -> MiddlewareSettings:
+    """What a middleware would go by in that environment."""
+    return Config.from_env(env(**{"NAME": "web", **variables})).middleware
+
+
 def test_a_middleware_refuses_at_once_with_503() -> None:
-    settings = MiddlewareSettings.from_env({})
+    settings = read()
     assert settings == MiddlewareSettings()
     assert (settings.timeout, settings.status, settings.retry_after) == (0.0, 503, 1.0)
     assert settings.exempt == ("/health", "/healthz", "/livez", "/readyz", "/metrics")
@@ -79,7 +87,7 @@ def test_a_wrong_exempt_path_is_named(path: object) -> None:
     ],
 )
 def test_a_middleware_variable_is_read(variable: str, text: str, key: str, value: object) -> None:
-    assert getattr(MiddlewareSettings.from_env(env(**{variable: text})), key) == value
+    assert getattr(read(**{variable: text}), key) == value
 
 
 @pytest.mark.parametrize(
@@ -95,19 +103,19 @@ def test_a_middleware_variable_is_read(variable: str, text: str, key: str, value
     ],
 )
 def test_a_middleware_variable_that_does_not_parse_is_named(variable: str, text: str, key: str) -> None:
-    assert refusal(MiddlewareSettings.from_env, env(**{variable: text})).key == key
+    assert refusal(read, **{variable: text}).key == key
 
 
 def test_a_middleware_reads_the_same_file(tmp_path: Path) -> None:
     text = '[hardcap]\nname = "web"\ntimeout = 1\nstatus = 429\nretry_after = 0.5\nexempt = ["/ping", "/a,b"]'
     path = str(toml(tmp_path, text))
-    settings = MiddlewareSettings.from_env(env(CONFIG=path, STATUS="503"))
+    settings = read(CONFIG=path, STATUS="503")
     assert settings == MiddlewareSettings(timeout=1.0, status=503, retry_after=0.5, exempt=("/ping", "/a,b"))
 
 
 def test_a_wrong_middleware_setting_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
     path = toml(tmp_path, "[hardcap]\nstatus = 200")
-    assert refusal(MiddlewareSettings.from_env, env(CONFIG=str(path))).key == f"status in '{path}'"
+    assert refusal(read, CONFIG=str(path)).key == f"status in '{path}'"
 
 
 @pytest.mark.parametrize("settings", [MiddlewareSettings(), MiddlewareSettings(timeout=1, exempt=("/a",))])
@@ -115,3 +123,24 @@ def test_middleware_settings_are_plain_values(settings: MiddlewareSettings) -> N
     assert pickle.loads(pickle.dumps(settings)) == settings
     assert dataclasses.replace(settings) == settings
     assert hash(settings) == hash(copy.deepcopy(settings))
+
+
+def test_a_configuration_from_a_file_holds_them(tmp_path: Path) -> None:
+    path = toml(tmp_path, '[hardcap]\nname = "web"\nstatus = 429\ntimeout = 1')
+    assert Config.from_toml(path) == Config("web", middleware=MiddlewareSettings(status=429, timeout=1))
+    path = toml(tmp_path, '[hardcap]\nname = "web"\nstatus = 500')
+    assert refusal(Config.from_toml, path).key == f"status in '{path}'"
+
+
+@pytest.mark.parametrize("settings", [None, {}, {"status": 429}])
+def test_what_are_no_settings_is_refused(settings: object) -> None:
+    assert refusal(Config, "web", middleware=settings).key == "middleware"
+
+
+@pytest.mark.parametrize("middleware", [asgi.HardcapMiddleware, wsgi.HardcapMiddleware])
+def test_a_middleware_goes_by_those_of_its_configuration(middleware: Callable[..., Any]) -> None:
+    config = Config("web", limit=1, middleware=MiddlewareSettings(status=429, timeout=3, exempt=("/ping",)))
+    made = middleware(None, config=config)
+    assert (made._full.status, made._timeout, "/ping" in made._exempt) == (429, 3.0, True)
+    made = middleware(None, config=config, status=503, timeout=0.0)
+    assert (made._full.status, made._timeout, "/ping" in made._exempt) == (503, 0.0, True)

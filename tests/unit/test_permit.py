@@ -84,6 +84,7 @@ def test_forgotten_it_warns_of_itself(connection: Connection) -> None:
     with pytest.warns(ResourceWarning) as caught:
         del permit
     (warning,) = caught
+    assert isinstance(warning.source, Permit)  # by which tracemalloc tells where it was taken
     assert (
         str(warning.message)
         == f"a permit for {{'requests': 2, 'tokens': 5}} of limiter '{connection.config.name}' was never released"
