@@ -51,10 +51,10 @@ class SharedAdmissionStats:
     is (``HARDCAP_DIR``), and with which backend. Raises :class:`SegmentError` where there can be none.
 
     >>> addresses = {"mp_admission_counters": [0] * SharedAdmissionStats.num_counters(2)}
-    >>> servers = [SharedAdmissionStats(dict(addresses), client_count=2, client_index=index) for index in range(2)]
-    >>> servers[0].set_num_requests(3), servers[1].set_num_requests(4)
+    >>> one, other = (SharedAdmissionStats(dict(addresses), 2, index) for index in range(2))
+    >>> one.set_num_requests(3), other.set_num_requests(4)
     (None, None)
-    >>> servers[0].get_num_requests()
+    >>> one.get_num_requests()
     7
     """
 
