@@ -2,6 +2,7 @@
 #
 #   make demo          the overload demonstration, then what each mode costs (quick forms)
 #   make test          the test suite; ARGS='-k name' goes to pytest
+#   make test-full     the same with the long form of each test; it takes an hour
 #   make check         ruff, format, mypy --strict
 #   make test-all      the test suite on each of $(PYTHONS)
 #   make test-repeat   contract and process tests five times in a row
@@ -32,7 +33,7 @@ EXPECTED = $(shell $(VENV)/bin/python -m tests.support.builds)
 PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest -n auto
 LONG_PYTEST = TEST_SECONDS=$(SECONDS) TEST_SEED=$(SEED) $(PYTEST) --timeout=$$(( $(SECONDS) * 2 + 300 ))
 
-.PHONY: demo test check test-all test-repeat sanitize sanitize-quick fuzz differential mixed torture crash model matrix wheel clean
+.PHONY: demo test test-full check test-all test-repeat sanitize sanitize-quick fuzz differential mixed torture crash model matrix wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -42,6 +43,9 @@ demo: $(VENV)/bench.stamp
 
 test: $(VENV)/dev.stamp
 	$(PYTEST) $(ARGS)
+
+test-full: $(VENV)/dev.stamp
+	HARDCAP_TEST_FULL=1 $(PYTEST) --timeout=1800 $(ARGS)
 
 check: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m ruff check .

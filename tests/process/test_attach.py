@@ -13,10 +13,10 @@ from tests.conftest import Spawn
 from tests.process.opening import CHANNELS
 from tests.support import namespaces
 from tests.support.channel import Channel
+from tests.support.forms import FULL
 from tests.support.oracle import assert_all_free
 from tests.support.processes import RemoteError
 
-FULL = os.environ.get("HARDCAP_TEST_FULL") == "1"
 OPENERS, ROUNDS = (64, 200) if FULL else (12, 15)
 LIMIT = 7
 

@@ -11,10 +11,11 @@ import pytest
 import hardcap
 from tests.conftest import Spawn
 from tests.process.burst import CONTROLS, Burst, conduct
+from tests.support.forms import FULL
 from tests.support.oracle import assert_all_free
 
 LIMIT, PROCESSES, THREADS = 10, 32, 8
-ROUNDS, SMALL_ROUNDS = (500, 2000) if os.environ.get("HARDCAP_TEST_FULL") == "1" else (200, 200)
+ROUNDS, SMALL_ROUNDS = (500, 2000) if FULL else (200, 200)
 
 START = """
 import multiprocessing

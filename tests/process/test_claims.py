@@ -7,9 +7,10 @@ from pathlib import Path
 
 import hardcap
 from tests.conftest import Spawn
+from tests.support.forms import FULL
 from tests.support.oracle import assert_all_free
 
-CYCLES = 1_000_000 if os.environ.get("HARDCAP_TEST_FULL") == "1" else 2000
+CYCLES = 1_000_000 if FULL else 2000
 
 
 def test_no_reader_sees_a_mixed_record(spawn: Spawn, name: str, segment_dir: Path, mode: str) -> None:

@@ -12,10 +12,10 @@ import hardcap
 from bench.witness import Witness
 from tests.conftest import Spawn
 from tests.support import namespaces
+from tests.support.forms import FULL
 from tests.support.oracle import assert_all_free, assert_sane
 from tests.support.processes import Child, RemoteError, eventually
 
-FULL = os.environ.get("HARDCAP_TEST_FULL") == "1"
 KILLS = 500 if FULL else 80
 
 

@@ -10,10 +10,11 @@ import pytest
 import hardcap
 from tests.conftest import Spawn
 from tests.process import forks
+from tests.support.forms import FULL
 from tests.support.oracle import assert_all_free
 from tests.support.processes import eventually
 
-FORKS = 200 if os.environ.get("HARDCAP_TEST_FULL") == "1" else 20
+FORKS = 200 if FULL else 20
 NO_FORK_WARNING = {"flags": ["-W", "ignore:.*multi-threaded.*:DeprecationWarning"]}  # threads are the point
 
 

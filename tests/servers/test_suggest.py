@@ -15,6 +15,7 @@ import pytest
 
 from bench.server import HOST, keep_port
 from tests.support.commands import interrupted, run, started
+from tests.support.forms import long_form
 from tests.support.processes import eventually
 from tests.support.servers import Server, uvicorn
 
@@ -90,6 +91,7 @@ def check_printed(ended: Ended) -> None:
     assert ended.results["machine"]["date"] in ended.output
 
 
+@long_form
 @pytest.mark.timeout(300)
 def test_errors_far_above_the_knee_leave_a_doubt(tmp_path: Path) -> None:
     with service(tmp_path, capacity=2, trouble=12) as server:
@@ -116,9 +118,9 @@ def test_without_a_knee_it_is_not_sure(tmp_path: Path) -> None:
     ("status", "told"),
     [
         (500, "service errors: .* most of them: status 500"),
-        (302, "service errors: .* most of them: status 302"),
+        pytest.param(302, "service errors: .* most of them: status 302", marks=long_form),
         (503, "the service refuses .*: it already has a limit"),
-        (429, "the service refuses .*: it already has a limit"),
+        pytest.param(429, "the service refuses .*: it already has a limit", marks=long_form),
     ],
 )
 def test_a_service_in_trouble_is_left_alone(tmp_path: Path, status: int, told: str) -> None:
@@ -141,6 +143,7 @@ def test_too_few_answers(tmp_path: Path) -> None:
 # --- what it asks ----------------------------------------------------------------------------------------------------
 
 
+@long_form
 @pytest.mark.timeout(300)
 def test_it_posts_what_it_is_told_to(tmp_path: Path) -> None:
     (tmp_path / "body").write_text("prompt")
