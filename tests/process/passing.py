@@ -16,7 +16,8 @@ Seen = tuple[int, int, int, bool]
 
 def use(limiter: hardcap.Limiter) -> Seen:
     """What a process sees that got a limiter: its pid, units held, units in flight, whether it got the one left."""
-    return os.getpid(), limiter.held, limiter.in_flight, limiter.reserve()
+    with limiter:
+        return os.getpid(), limiter.held, limiter.in_flight, limiter.reserve()
 
 
 def _as_argument(limiter: hardcap.Limiter, answers: Any) -> None:
