@@ -63,10 +63,11 @@ def test_its_name_says_for_which_pythons() -> None:
 def test_it_holds_the_package_alone() -> None:
     with zipfile.ZipFile(built(".whl")) as wheel:
         names = set(wheel.namelist())
-    modules = {f"hardcap/{path.name}" for path in Path(__file__).parents[2].glob("hardcap/*.py")}
+    root = Path(__file__).parents[2]
+    modules = {os.fspath(path.relative_to(root)) for path in root.glob("hardcap/**/*.py")}
     others = {name for name in names - modules if not name.startswith("hardcap_admission-")}
     assert modules <= names
-    assert others == {"hardcap/native.abi3.so", "hardcap/native.pyi", "hardcap/py.typed"}
+    assert others == {"hardcap/native.abi3.so", "hardcap/native.pyi", "hardcap/py.typed", "hardcap/OPERATING.md"}
 
 
 def test_it_keeps_to_the_stable_abi() -> None:
