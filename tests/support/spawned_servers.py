@@ -51,6 +51,7 @@ def build(middlewares: Sequence[str]) -> Any:
 def main(workers: int, middlewares: Sequence[str]) -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()  # whoever comes before the first worker does waits
         processes = spawn(listening, workers, middlewares)
         print(f"Uvicorn running on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
         signal.sigwait([signal.SIGTERM])
