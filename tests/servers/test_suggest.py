@@ -67,6 +67,7 @@ def measured(server: Server, *options: str) -> Ended:
 # --- a limit is proposed ---------------------------------------------------------------------------------------------
 
 
+@long_form  # a busy machine sees throughput rise beyond the knee
 @pytest.mark.timeout(300)  # of all attempts
 def test_it_proposes_the_capacity(tmp_path: Path) -> None:
     with service(tmp_path, capacity=8, work=0.1) as server:
