@@ -29,7 +29,7 @@ Layers, lowest first; a module imports only from those above it in this table:
     snapshot       the read-only view
     verification   which invariants a segment breaks
     nativecore     both modes natively
-    overload       the line that tells of them, once a minute
+    overload       the line that tells of refusals, once a minute
     backend        which words, and which core on them
     connection     attached, closed, or inherited by a fork; refusals
     permit         what one reservation took

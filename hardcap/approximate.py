@@ -16,7 +16,6 @@ reservation is refused: a second one between scan and write would break the boun
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from dataclasses import dataclass
 from typing import cast
@@ -151,9 +150,11 @@ class Approximate(Admission):
                     self._leave()
 
     def _ring(self) -> None:
-        """Unless closed meanwhile: then whoever clears up rings."""
-        with contextlib.suppress(ValueError):
-            bell.ring(self._words)
+        try:
+            if self._plain.cells[layout.BELL]:
+                bell.ring(self._words)
+        except ValueError:  # closed meanwhile: whoever clears up rings
+            return
 
     def _see_new_slots(self) -> None:
         count, step = self.segment.high_water(), SLOT_BYTES // WORD

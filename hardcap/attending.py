@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from hardcap import layout, locks, recovery
 from hardcap.amounts import limits_by_index
 from hardcap.config import Config
-from hardcap.directory import ANY_MODE, OWNER_ONLY, Directory
+from hardcap.directory import Directory
 from hardcap.errors import SegmentError
 from hardcap.header import parse, read_ours
 from hardcap.segment import Segment, absent, ended, join
@@ -45,7 +45,7 @@ class Attended:
 def attending(name: str, directory: str | os.PathLike[str] | None, map_words: MapWords) -> Iterator[Attended]:
     """The segment of that name. :class:`SegmentError` where there is none, or nobody else is attached to it."""
     config = Config(name, directory=directory)
-    place = Directory(directory, permissions=ANY_MODE if directory is not None else OWNER_ONLY)
+    place = Directory.of_operator(directory)
     with place.locked() as descriptor:
         file = place.open_file(descriptor, name, os.O_RDWR)
         if file is None:

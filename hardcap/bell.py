@@ -45,16 +45,16 @@ _BOUND: Final = _Timespec(0, round(SLEEP * 1e9))
 
 def ring(words: Words) -> None:
     """Wake all who sleep, after room was made."""
-    if words.load(layout.bell()):
-        words.store(layout.bell(), 0)
+    if words.load(layout.BELL):
+        words.store(layout.BELL, 0)
         if _futex is not None:
-            _call(words.address(layout.bell()), _WAKE, _EVERYBODY, None)
+            _call(words.address(layout.BELL), _WAKE, _EVERYBODY, None)
 
 
 def arm(words: Words) -> int:
     """Set the bell, before asking once more; where it is, for ``sleep``."""
-    words.store(layout.bell(), 1)
-    return words.address(layout.bell())
+    words.store(layout.BELL, 1)
+    return words.address(layout.BELL)
 
 
 def sleep(address: int) -> bool:

@@ -108,7 +108,7 @@ class Connection:
     def live(self) -> Admission:
         """The admission in use. Attaches first after a fork; raises :class:`SegmentClosed` after close."""
         admission = self.admission
-        if admission is not None and not admission.inherited:
+        if admission is not None and admission.generation == locks.generation():
             return admission
         locks.notice_fork()
         with self._opening:

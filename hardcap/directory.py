@@ -13,6 +13,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from typing import Self
 
 from hardcap import locks
 from hardcap.errors import SegmentError
@@ -21,7 +22,7 @@ LOCK_PATIENCE = 10.0  # seconds
 _HANDLE = os.O_PATH | os.O_NOFOLLOW
 OWNER_ONLY = 0o600
 _GROUP = 0o060
-ANY_MODE = 0o777
+_ANY_MODE = 0o777
 REMOVED = "its file removed under its users"
 
 
@@ -37,6 +38,11 @@ class Directory:
         self.path = os.path.abspath(default_directory() if path is None else path)
         self.explicit = self.path != default_directory()
         self.permissions = permissions
+
+    @classmethod
+    def of_operator(cls, path: str | os.PathLike[str] | None) -> Self:
+        """For who does not open a segment: in a directory that somebody named, its permissions may be any."""
+        return cls(path, permissions=OWNER_ONLY if path is None else _ANY_MODE)
 
     def file(self, name: str) -> str:
         """The path of the segment called ``name``."""

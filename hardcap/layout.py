@@ -94,6 +94,9 @@ def resource(index: int) -> int:
     return (HEADER_BYTES + index * RESOURCE_BYTES) // WORD
 
 
+BELL: Final = resource(0) + R_BELL  # word number of the segment's bell
+
+
 def slot(index: int) -> int:
     """Word number at which the block of slot ``index`` begins."""
     return (SLOTS_OFFSET + index * SLOT_BYTES) // WORD
@@ -107,11 +110,6 @@ def global_word(index: int) -> int:
 def limit_word(index: int) -> int:
     """Word number of the limit in force of resource ``index``."""
     return resource(index) + R_LIMIT
-
-
-def bell() -> int:
-    """Word number of the segment's bell."""
-    return resource(0) + R_BELL
 
 
 def slot_word(slot_index: int, index: int) -> int:

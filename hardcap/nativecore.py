@@ -28,7 +28,7 @@ class NativeAdmission(Core, Admission):
             slots=segment.shape.slots,
             step=layout.SLOT_BYTES // layout.WORD,
             high_water=layout.H_HIGH_WATER,
-            bell=layout.bell(),
+            bell=layout.BELL,
             admitted=self._admitted,
             released=self._released,
             oldest=layout.slot(slot) + layout.S_OLDEST_PERMIT,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from hardcap import bell, layout, locks
 from hardcap.config import Config, Mode
-from hardcap.directory import ANY_MODE, OWNER_ONLY, Directory, failure, lost_name
+from hardcap.directory import OWNER_ONLY, Directory, failure, lost_name
 from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClosed, SegmentError, SegmentRetired
 from hardcap.header import MODE_NUMBERS, Header, Shape, parse, read_ours, retired
 from hardcap.locks import Sweeper
@@ -249,7 +249,7 @@ def absent(path: str) -> SegmentError:
 
 def unlink(name: str, directory: str | os.PathLike[str] | None, map_words: MapWords, *, force: bool) -> None:
     """Remove a segment nobody attends; with ``force`` retire it under its users."""
-    place = Directory(directory, permissions=ANY_MODE if directory is not None else OWNER_ONLY)
+    place = Directory.of_operator(directory)
     path = place.file(name)
     try:
         with place.locked() as descriptor:

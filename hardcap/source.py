@@ -20,10 +20,9 @@ from typing import Final
 
 from hardcap.amounts import SINGLE
 from hardcap.config import Config
-from hardcap.directory import Directory
 from hardcap.errors import CapExceeded, SegmentClosed, SegmentError
 from hardcap.limiter import Limiter
-from hardcap.opening import check, open_limiter
+from hardcap.opening import check, open_limiter, path_of
 from hardcap.permit import Permit
 
 Amount = int | Mapping[str, int]
@@ -44,7 +43,9 @@ class Source:
 
     def __init__(self, limiter: Limiter | None, config: Config | None) -> None:
         self._limiter = self._given = limiter
-        self.path = _path(limiter, config)
+        given = config if limiter is None else limiter
+        assert given is not None  # one of the two
+        self.path = path_of(given)  # tells whether two middlewares count in the same segment
         self._open = functools.partial(open_limiter, config) if config else functools.partial(copy.copy, limiter)
         self._trouble = ""
         self._quiet_until = -math.inf
@@ -179,14 +180,6 @@ class Source:
                 return
             self._quiet_until = now + _RETRY_SECONDS
         log.error("requests are answered 503, because they cannot be counted: %s", self._trouble)
-
-
-def _path(limiter: Limiter | None, config: Config | None) -> str:
-    """The segment's: what tells whether two middlewares count in the same one."""
-    if limiter is not None:
-        return limiter._connection.path
-    assert config is not None  # one of the two is given
-    return Directory(config.directory).file(config.name)
 
 
 def _text(error: Exception) -> str:

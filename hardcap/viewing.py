@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 
 from hardcap import layout, locks
-from hardcap.directory import ANY_MODE, OWNER_ONLY, Directory, failure
+from hardcap.directory import Directory, failure
 from hardcap.header import parse, read_ours
 from hardcap.segment import Segment, absent
 from hardcap.words import PlainWords
@@ -17,7 +17,7 @@ from hardcap.words import PlainWords
 @contextlib.contextmanager
 def viewing(name: str, directory: str | os.PathLike[str] | None) -> Iterator[Segment]:
     """The segment of that name. :class:`SegmentError` where there is none that can be trusted."""
-    place = Directory(directory, permissions=ANY_MODE if directory is not None else OWNER_ONLY)
+    place = Directory.of_operator(directory)
     with place.opened() as descriptor:
         file = place.open_file(descriptor, name, os.O_RDONLY)
     if file is None:

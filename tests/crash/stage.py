@@ -93,11 +93,6 @@ class Stage:
         """Whether anything is held or pending, by other than bystanders."""
         return any(any(resource[1:]) for resource in self.state())
 
-    def live_slots(self) -> list[int]:
-        """Slots marked live, whether their owner is or not."""
-        states = (self._word(layout.slot(slot) + layout.S_STATE) for slot in range(SLOTS))
-        return [slot for slot, state in enumerate(states) if low(state) == layout.STATE_LIVE]
-
     def limits(self) -> Units:
         """The limits in force."""
         return {name: self._word(layout.limit_word(i)) for i, name in enumerate(self.settings.portion)}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,21 +62,28 @@ def junk(segment_dir: Path, name: str) -> Path:
     return path
 
 
+@contextlib.asynccontextmanager
+async def full(app: HardcapMiddleware) -> AsyncIterator[list[Gated]]:
+    """As many responses as there may be, each held at its gate until the end at the latest."""
+    streams = [Gated() for _ in range(LIMIT)]
+    tasks = [asyncio.create_task(stream.run(app)) for stream in streams]
+    for stream in streams:
+        await stream.waiting.wait()
+    yield streams
+    for stream in streams:
+        stream.gate.set()
+    await asyncio.gather(*tasks)
+
+
 # --- the environment alone -------------------------------------------------------------------------------------------
 
 
 def test_the_environment_is_enough(name: str, segment_dir: Path) -> None:
     async def main() -> None:
         app = HardcapMiddleware(answers)
-        streams = [Gated() for _ in range(LIMIT)]
-        tasks = [asyncio.create_task(stream.run(app)) for stream in streams]
-        for stream in streams:
-            await stream.waiting.wait()
-        assert hardcap.inspect(name, segment_dir).resources[0].in_flight == LIMIT
-        assert (await Exchange().run(app)).status == 503
-        for stream in streams:
-            stream.gate.set()
-        await asyncio.gather(*tasks)
+        async with full(app):
+            assert hardcap.inspect(name, segment_dir).resources[0].in_flight == LIMIT
+            assert (await Exchange().run(app)).status == 503
 
     asyncio.run(asyncio.wait_for(main(), 60))
     assert hardcap.inspect(name, segment_dir).resources[0].in_flight == 0
@@ -109,18 +117,14 @@ def test_no_name_fails_when_the_middleware_is_made(monkeypatch: pytest.MonkeyPat
 def test_waiting_is_configured_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         app = HardcapMiddleware(answers)
-        streams = [Gated() for _ in range(LIMIT)]
-        tasks = [asyncio.create_task(stream.run(app)) for stream in streams]
-        for stream in streams:
-            await stream.waiting.wait()
-        waiting = asyncio.create_task(Exchange().run(app))
-        await asyncio.sleep(0.05)
-        assert (await Exchange().run(app)).status == 503  # the second would be one too many
-        assert not waiting.done()
-        for stream in streams:
-            stream.gate.set()
-        assert (await waiting).status == 200
-        await asyncio.gather(*tasks)
+        async with full(app) as streams:
+            waiting = asyncio.create_task(Exchange().run(app))
+            await asyncio.sleep(0.05)
+            assert (await Exchange().run(app)).status == 503  # the second would be one too many
+            assert not waiting.done()
+            for stream in streams:
+                stream.gate.set()
+            assert (await waiting).status == 200
 
     monkeypatch.setenv("HARDCAP_TIMEOUT", "60")
     monkeypatch.setenv("HARDCAP_MAX_WAITING", "1")

@@ -5,24 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hardcap
 from hardcap.asgi import HardcapMiddleware
-from tests.support.asgi import Exchange, Message
-
-DEFAULT_EXEMPT = ["/health", "/healthz", "/livez", "/readyz", "/metrics"]
-
-
-@pytest.fixture
-def limiter(name: str, segment_dir: Path) -> Iterator[hardcap.Limiter]:
-    limits = {"requests": 2, "tokens": 100}
-    with hardcap.open(name, limits=limits, directory=segment_dir) as limiter:
-        yield limiter
+from tests.support.asgi import DEFAULT_EXEMPT, Exchange, Message
 
 
 async def answers(scope: Any, receive: Any, send: Any) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,9 @@ import pytest
 import hardcap
 from hardcap.opening import open_limiter
 from hardcap.wsgi import HardcapMiddleware
-from tests.support.asgi import directory_locked
+from tests.support.asgi import DEFAULT_EXEMPT, directory_locked
 from tests.support.processes import eventually
 from tests.support.wsgi import Environ, answers, call, serve
-
-DEFAULT_EXEMPT = ["/health", "/healthz", "/livez", "/readyz", "/metrics"]
-
-
-@pytest.fixture
-def limiter(name: str, segment_dir: Path) -> Iterator[hardcap.Limiter]:
-    limits = {"requests": 2, "tokens": 100}
-    with hardcap.open(name, limits=limits, directory=segment_dir) as limiter:
-        yield limiter
 
 
 def never(environ: Environ, start_response: Any) -> Iterable[bytes]:

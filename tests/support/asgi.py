@@ -17,6 +17,9 @@ Message = MutableMapping[str, Any]
 START: Message = {"type": "http.response.start", "status": 200, "headers": [(b"x-app", b"1")]}
 LAST: Message = {"type": "http.response.body", "body": b"end"}
 
+# Never counted, unless a configuration says otherwise; to both middlewares.
+DEFAULT_EXEMPT = ["/health", "/healthz", "/livez", "/readyz", "/metrics"]
+
 
 class Exchange:
     """One request and what was sent for it. The client sends no body and stays."""
