@@ -5,11 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable
+from typing import Any
 
-from hardcap import native
+from hardcap import extension
 from tests.crash import points
 from tests.crash.points import Points
 from tests.crash.tracer import Tracee
+
+core: Any = extension.native  # which there is, where anything is stepped through
 
 SIZE = 7
 
@@ -17,9 +20,9 @@ SIZE = 7
 def stores() -> list[list[int]]:
     """A word that is stored to by the native core, step by step."""
     memory = mmap.mmap(-1, mmap.PAGESIZE)
-    words = native.Words(memory)
+    words = core.Words(memory)
     return _observe(
-        lambda tracee: points.instructions(tracee, native.__file__),
+        lambda tracee: points.instructions(tracee, core.__file__),
         lambda: words.store(0, SIZE),
         lambda: words.load(0),
         lambda: words.store(0, 0),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import hardcap
-from hardcap import native
+from hardcap import extension
 from hardcap.config import Mode
 from tests.crash import points
 from tests.crash.campaign import Campaign, Outcome, Play, chosen, firsts
@@ -17,8 +17,10 @@ from tests.crash.stage import PORTIONS, Settings, Stage, State, staged
 from tests.crash.tracer import Tracee
 from tests.crash.victims import HOT, OPERATIONS, SLOW, Action, Operation, attached, victim
 
+core: Any = extension.native  # which there is, where anything is stepped through
+
 POINTS: Final[dict[str, Points]] = {
-    "instruction": lambda tracee: points.instructions(tracee, native.__file__),
+    "instruction": lambda tracee: points.instructions(tracee, core.__file__),
     "system call": points.system_calls,
     "access": points.accesses,
 }

@@ -20,8 +20,8 @@ COMMAND = ELSEWHERE + "import sys\nfrom hardcap.cli.main import main\nsys.exit(m
 
 
 def shape(text: str) -> list[list[str]]:
-    """The words, whatever the figures, the widths, and what this machine is called."""
-    found = re.sub(r"'[^']*'.*|Linux .*|\d[\d.,]*( us| ms| s)?|─+", "#", text)
+    """The words, whatever the figures, the widths, what this machine is called, and whether it had a compiler."""
+    found = re.sub(r"'[^']*'.*|Linux .*|(?<=backend) .*|\d[\d.,]*( us| ms| s)?|─+", " #", text)
     return [line.split() for line in found.splitlines()]
 
 
