@@ -2,7 +2,7 @@
 #
 #   make demo          the overload demonstration, then what each mode costs (quick forms)
 #   make test          the test suite; ARGS='-k name' goes to pytest
-#   make test-full     the same with the long form of each test; it takes an hour
+#   make test-full     the same with the long form of each test
 #   make check         ruff, format, mypy --strict
 #   make test-all      the test suite on each of $(PYTHONS)
 #   make test-repeat   contract and process tests five times in a row

@@ -55,11 +55,11 @@ def suggest(url: str, file: Path, *options: str) -> Ended:
     )
 
 
-def measured(server: Server, *options: str) -> Ended:
+def measured(server: Server, *options: str, unsure: str = "not sure, ") -> Ended:
     """What came out. Once more where it says itself that others kept this machine too busy, which is no fault."""
     for _ in range(ATTEMPTS):
         ended = suggest(server.url, server.witness / "suggest.json", *options)
-        if "not sure, " not in ended.complaint:  # noise, or too few answers
+        if unsure not in ended.complaint:  # noise, or too few answers
             break
     return ended
 
@@ -67,11 +67,10 @@ def measured(server: Server, *options: str) -> Ended:
 # --- a limit is proposed ---------------------------------------------------------------------------------------------
 
 
-@long_form  # a busy machine sees throughput rise beyond the knee
 @pytest.mark.timeout(300)  # of all attempts
 def test_it_proposes_the_capacity(tmp_path: Path) -> None:
     with service(tmp_path, capacity=8, work=0.1) as server:
-        ended = measured(server, "--most", "16", "--seconds", "16")
+        ended = measured(server, "--most", "16", "--seconds", "16", unsure="not sure")  # also: throughput still rises
         peak = int(httpx.get(f"{server.url}/peak").text)
     verdict = ended.verdict
     assert (ended.status, ended.complaint) == (0, "")
