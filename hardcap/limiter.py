@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -99,6 +98,8 @@ class Limiter:
         {'requests': 1}
         """
         if not self._connection.attached:  # in a forked child it may have to wait for the directory's lock
+            import asyncio
+
             await asyncio.to_thread(self._connection.live)
         waiter = Waiter(self._connection, self._ask, amount, timeout, headroom, amounts)
         return waiter.try_at_once() or await waiting.suspend(waiter)

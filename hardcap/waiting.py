@@ -9,7 +9,6 @@ A waiter leaves with its permit, with an error, or with neither; what is granted
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import copy
 import functools
@@ -17,12 +16,15 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hardcap import bell, locks
 from hardcap.amounts import check_headroom, check_timeout
 from hardcap.connection import Connection
 from hardcap.permit import Permit
+
+if TYPE_CHECKING:
+    import asyncio
 
 PAUSE: Final = 0.001  # seconds without a bell after it rang for others: what a crowd of releases may cost
 LOOK: Final = 0.1  # seconds between two looks for dead owners, and for the end of the segment
@@ -231,6 +233,8 @@ def block(waiter: Waiter) -> Permit:
 
 async def suspend(waiter: Waiter) -> Permit:
     """Wait in this task. Its future only says when to look, so nothing is lost with it."""
+    import asyncio  # by whoever waits so, who has it: the others need not load it
+
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
     waiter.tell = functools.partial(loop.call_soon_threadsafe, _wake, future)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import hardcap
 from hardcap import cli
 from tests.meta import sources
+from tests.support.processes import DEADLINE
 
 PACKAGES = {package.__name__: package for package in (hardcap, cli)}
 LAYERS = {
@@ -52,3 +55,10 @@ def test_a_seam_has_one_importer(package: str, owner: str) -> None:
         if any(name.split(".")[0] == package for path in paths for name in sources.imports(path))
     }
     assert importers == {owner}
+
+
+def test_who_does_not_need_them_does_not_load_them() -> None:
+    """A command line and an event loop cost more to import than all of the package."""
+    code = "import sys, hardcap\nprint(sorted({'asyncio', 'rich', 'argparse'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=DEADLINE)
+    assert done.stdout == "[]\n"
