@@ -195,6 +195,8 @@ class _Look:
         for index in range(layout.MAX_RESOURCES):
             start = layout.resource(index)
             used = [layout.R_LIMIT, *([layout.R_GLOBAL] if self._strict else [])] if index < count else []
+            if index == 0 and self._words[layout.BELL] == 1:  # somebody waits
+                used.append(layout.R_BELL)
             yield from _strays(f"resource {index}", self._words[start : start + layout.RESOURCE_BYTES // WORD], used)
         yield from _strays("behind the slots", self._words[layout.slot(self._view.shape.slots) :], ())
 

@@ -100,6 +100,15 @@ LIES = {
 }
 
 
+def test_somebody_who_waits_is_no_finding(limiter: hardcap.Limiter, words: memoryview) -> None:
+    """The bell stays set as long as nobody makes room; it is nothing but set or not."""
+    limiter._connection.arm_bell()
+    assert words[layout.BELL] == 1
+    assert limiter.verify() == []
+    words[layout.BELL] = 2
+    assert broken(limiter) == [("UNUSED", "resource 0")]
+
+
 @pytest.mark.parametrize(("word", "lie", "invariant", "where"), LIES.values(), ids=LIES)
 def test_what_is_broken(
     limiter: hardcap.Limiter, words: memoryview, word: int, lie: int, invariant: str, where: str
