@@ -24,7 +24,7 @@ ARGS ?=
 SECONDS ?= 60
 SEED ?= $(shell date +%s)
 SANITIZED_TESTS ?= tests/contract tests/native
-SANITIZED_QUICK = tests/contract tests/native/test_damage.py tests/native/test_hostile.py
+SANITIZED_QUICK = tests/contract $(addprefix tests/native/test_,damage.py fork_from_c.py hostile.py)
 
 PIP_INSTALL = $(VENV)/bin/python -m pip install --disable-pip-version-check --no-input -q
 

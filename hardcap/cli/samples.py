@@ -62,7 +62,6 @@ class Watch:
     def __init__(self, directory: str | None, name: str | None) -> None:
         self._directory = directory
         self._name = name
-        self._before: Mapping[str, Sample] = {}
         self.history: dict[str, list[Sample]] = {}
 
     def look(self) -> Round:
@@ -76,13 +75,12 @@ class Watch:
                 if self._name is not None:
                     raise
                 failures[name] = str(error)
-        self._before = samples
         self._remember(samples)
         return Round(samples, failures)
 
     def _sample(self, name: str) -> Sample:
-        snapshot = hardcap.inspect(name, self._directory)
-        return Sample(snapshot, time.monotonic()).since(self._before.get(name))
+        snapshot, before = hardcap.inspect(name, self._directory), self.history.get(name, [None])[-1]
+        return Sample(snapshot, time.monotonic()).since(before)
 
     def _remember(self, samples: Mapping[str, Sample]) -> None:
         self.history = {name: [*self.history.get(name, []), one][-DEPTH:] for name, one in samples.items()}
