@@ -17,7 +17,7 @@ import pytest
 import hardcap
 from hardcap import waiting
 from tests.contract.conftest import Open
-from tests.support.oracle import assert_all_come_back
+from tests.support.oracle import assert_all_come_back, waiting_threads
 from tests.support.processes import DEADLINE, eventually
 from tests.support.waiters import LONG, failed, in_line, line, until_in_line
 
@@ -313,20 +313,14 @@ def test_a_free_unit_goes_to_one_of_two_who_ask_at_once(opened: Open) -> None:
 
 
 def test_one_thread_serves_them_all_and_goes(limiter: hardcap.Limiter) -> None:
-    def servers() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if thread.name.startswith("hardcap")]
-
     held = limiter.admit(3)
     with line(limiter) as waiting:
         waiters = [waiting.join(timeout=0.3) for _ in range(8)]
-        assert servers() == ["hardcap-waiting"]
+        assert waiting_threads() == ["hardcap-waiting"]
         assert all(isinstance(failed(waiter), hardcap.CapExceeded) for waiter in waiters)
     until_in_line(limiter, 0)
     held.release()
-    deadline = time.monotonic() + DEADLINE
-    while servers():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: not waiting_threads(), "the thread has ended")
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # threads are the point

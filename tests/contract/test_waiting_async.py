@@ -13,7 +13,7 @@ import pytest
 
 import hardcap
 from tests.contract.conftest import Open
-from tests.support.oracle import assert_all_come_back
+from tests.support.oracle import assert_all_come_back, waiting_threads
 from tests.support.processes import DEADLINE, eventually
 from tests.support.waiters import LONG, in_line, line, until_in_line
 
@@ -157,7 +157,7 @@ def test_the_loop_goes_on(opened: Open) -> None:
         while in_line(limiter) < 100 or ticks < 20:
             await asyncio.sleep(0.001)
             ticks += 1
-        assert sum(thread.name == "hardcap-waiting" for thread in threading.enumerate()) == 1
+        assert waiting_threads() == ["hardcap-waiting"]
         held.release()
         for task in tasks[:50]:
             (await task).release()

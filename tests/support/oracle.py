@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,9 +28,14 @@ def assert_all_free(limiter: hardcap.Limiter, limit: int) -> None:
 
 
 def assert_all_come_back(limiter: hardcap.Limiter, limit: int) -> None:
-    """The same, after those who waited: what was granted to one who has just left is on its way back."""
-    eventually(lambda: limiter.in_flight == 0, "nothing is in flight")
+    """The same, after those who waited: what is granted to one who has just left goes back at once."""
+    eventually(lambda: not waiting_threads(), "nobody is served any more")
     assert_all_free(limiter, limit)
+
+
+def waiting_threads() -> list[str]:
+    """The threads of this process that serve those who wait."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("hardcap-waiting")]
 
 
 def assert_sane(snapshot: hardcap.Snapshot) -> None:
