@@ -45,7 +45,7 @@ test: $(VENV)/dev.stamp
 	$(PYTEST) $(ARGS)
 
 test-full: $(VENV)/dev.stamp
-	HARDCAP_TEST_FULL=1 $(PYTEST) --timeout=1800 $(ARGS)
+	TEST_FULL=1 $(PYTEST) --timeout=1800 $(ARGS)
 
 check: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m ruff check .

@@ -1,4 +1,4 @@
-"""The short form of a test, which every run takes, and the long one: ``HARDCAP_TEST_FULL=1``, or ``make test-full``."""
+"""The short form of a test, which every run takes, and the long one: ``TEST_FULL=1``, or ``make test-full``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from typing import Final
 
 import pytest
 
-FULL: Final = os.environ.get("HARDCAP_TEST_FULL") == "1"
+FULL: Final = os.environ.get("TEST_FULL") == "1"
 
 long_form = pytest.mark.skipif(not FULL, reason="takes long: make test-full")
