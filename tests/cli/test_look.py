@@ -11,8 +11,8 @@ from pathlib import Path
 from hardcap import layout
 from tests.cli.conftest import Hardcap
 from tests.conftest import Spawn
-from tests.support.damage import mapped
 from tests.support.processes import DEADLINE
+from tests.support.segments import mapped
 
 
 def test_verify(run: Hardcap, attached: Spawn, name: str, segment_dir: Path) -> None:

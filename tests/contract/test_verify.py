@@ -15,8 +15,8 @@ from hardcap.layout import pack
 from hardcap.words import PlainWords
 from tests.contract.conftest import Open
 from tests.support.backends import BACKENDS
-from tests.support.damage import mapped
 from tests.support.namespaces import needs_root
+from tests.support.segments import mapped
 
 GARBAGE = layout.U64
 FREE_SLOT = 2  # was used once

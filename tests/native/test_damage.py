@@ -13,11 +13,11 @@ import hardcap
 from bench.witness import Witness
 from hardcap import layout
 from tests.conftest import Spawn
-from tests.support.damage import mapped
 from tests.support.fleet import CREW, LIMITS, Fleet
 from tests.support.native import needs_native
 from tests.support.oracle import assert_all_free
 from tests.support.rounds import rounds
+from tests.support.segments import mapped
 
 pytestmark = needs_native
 

@@ -18,12 +18,11 @@ import hardcap
 from bench.witness import Witness
 from hardcap import layout
 from tests.conftest import Spawn
-from tests.support.asgi import directory_locked
-from tests.support.damage import mapped
 from tests.support.fleet import LIMITS
 from tests.support.objects import HOSTILE, STRANGER, a_strangers_file, state
 from tests.support.oracle import assert_all_free
 from tests.support.rounds import rounds
+from tests.support.segments import directory_locked, mapped
 from tests.support.survivors import MOST_AT_ONCE, Survivors
 
 MOMENT = 0.03  # seconds of work under each attack

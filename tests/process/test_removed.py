@@ -14,11 +14,10 @@ from bench.witness import Witness
 from hardcap import layout
 from hardcap.layout import low
 from tests.conftest import Spawn
-from tests.support.asgi import directory_locked
-from tests.support.damage import mapped
 from tests.support.fleet import LIMITS
 from tests.support.oracle import assert_all_free
 from tests.support.processes import eventually
+from tests.support.segments import directory_locked, mapped
 from tests.support.survivors import MOST_AT_ONCE, SLOTS, WORKERS, Survivors
 
 Remove = Callable[[Path], object]

@@ -13,10 +13,10 @@ import pytest
 import hardcap
 from tests.conftest import Spawn
 from tests.support import namespaces
+from tests.support.objects import STRANGER
 from tests.support.oracle import assert_all_free
 from tests.support.processes import Child, RemoteError
 
-STRANGER = 65534
 GROUP = 65533
 MEMBERS = (65531, 65532)
 UMASKS = """

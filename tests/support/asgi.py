@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import types
-from collections.abc import Coroutine, Generator, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Coroutine, Generator, Mapping, MutableMapping
 from typing import Any
 
 Scope = MutableMapping[str, Any]
@@ -93,6 +89,16 @@ def sends(*messages: Message) -> Any:
     return app
 
 
+async def answers(scope: Any, receive: Any, send: Any) -> None:
+    """An application that answers requests, and nothing else."""
+    if scope["type"] == "http":
+        await sends(START, LAST)(scope, receive, send)
+
+
+async def never(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError("the application must not be called")
+
+
 @types.coroutine
 def pause() -> Generator[None, None, None]:
     """Suspend once: a point at which `step` may throw."""
@@ -113,17 +119,6 @@ def step(coroutine: Coroutine[Any, Any, Any], throws: Mapping[int, BaseException
                 coroutine.throw(error)
     except StopIteration:
         return suspensions
-
-
-@contextmanager
-def directory_locked(segment_dir: Path) -> Iterator[None]:
-    """Nobody attaches to a segment in this directory meanwhile: all wait for its lock."""
-    descriptor = os.open(segment_dir, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 class Arriving(Exchange):

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-DEADLINE = 60.0
+from tests.support.processes import DEADLINE
 
 
 class Forked:

@@ -8,27 +8,20 @@ cannot be told from the truth, so a cap may be wrong; but no call may do anythin
 from __future__ import annotations
 
 import contextlib
-import mmap
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import hardcap
 from hardcap import layout
+from tests.support.segments import mapped
 
 RESOURCES: Final = ("requests", "tokens")
 SLOTS: Final = 4
 BACKENDS: Final = ("native", "atomics", "native")
 NAME: Final = "torn"
 LIFE: Final = 60  # steps: after that, what is damaged refuses whatever comes
-
-
-@contextlib.contextmanager
-def mapped(path: Path) -> Iterator[memoryview]:
-    """All words of a segment, to read and to write."""
-    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory, memoryview(memory).cast("Q") as words:
-        yield words
 
 
 class Torment:

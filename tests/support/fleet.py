@@ -6,7 +6,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -78,6 +78,17 @@ def work(limiter: hardcap.Limiter, witness: str, seed: int, stop: str) -> Counte
     return worker.tally
 
 
+def wait_until_each_holds(workers: Sequence[Child], seen: Witness) -> None:
+    """Until each has been seen with a unit, from now on."""
+    missing = {child.pid for child in workers}
+
+    def all_seen() -> bool:
+        missing.difference_update(seen.holders())
+        return not missing
+
+    eventually(all_seen, "every worker has held a unit")
+
+
 class Fleet:
     """Workers by number; each keeps its backend through all its lives."""
 
@@ -102,13 +113,7 @@ class Fleet:
 
     def wait_for_all(self) -> None:
         """Until each of those alive has been seen with a unit."""
-        missing = {child.pid for child in self._workers}
-
-        def all_seen() -> bool:
-            missing.difference_update(self._seen.holders())
-            return not missing
-
-        eventually(all_seen, "every worker has held a unit")
+        wait_until_each_holds(self._workers, self._seen)
 
     def stop(self) -> list[Counter[str]]:
         """What came of the work of those who are left."""

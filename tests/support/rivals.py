@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import hardcap
 from hardcap import extension, layout
-from tests.support.damage import mapped
+from tests.support.segments import mapped
 
 NAME: Final = "contested"
 SLOTS: Final = 4

@@ -18,8 +18,8 @@ from typing import Any, Final
 import hardcap
 from bench.witness import Witness
 from tests.support.backends import BACKENDS
-from tests.support.fleet import LIMITS, MOST, Worker
-from tests.support.processes import Child, eventually
+from tests.support.fleet import LIMITS, MOST, Worker, wait_until_each_holds
+from tests.support.processes import Child
 
 WORKERS: Final = 4
 SLOTS: Final = 32
@@ -78,13 +78,7 @@ class Survivors:
 
     def wait_for_all(self) -> None:
         """Until each has been seen with a unit, from now on."""
-        missing = {child.pid for child in self.children}
-
-        def all_seen() -> bool:
-            missing.difference_update(self._seen.holders())
-            return not missing
-
-        eventually(all_seen, "every worker has held a unit")
+        wait_until_each_holds(self.children, self._seen)
 
     def tell_to_stop(self) -> None:
         self._stop.touch()

@@ -16,8 +16,7 @@ from hardcap import locks
 from hardcap.directory import Directory, describe, failure, lost_name
 from hardcap.errors import SegmentError
 from tests.support.namespaces import needs_root
-
-STRANGER = 65534
+from tests.support.objects import STRANGER
 
 
 @pytest.fixture
