@@ -13,7 +13,7 @@
 #   make torture       20,000 kills in storms of workers; ARGS='--kills 2000' for fewer
 #   make crash         kill at every instruction, system call and access there is; ARGS='--size 9' at a sample of them
 #   make model         every interleaving of the product's own Python code: the full form, with its states counted
-#   make matrix        the README's table of servers and ways a request may end, from what the tests say
+#   make matrix        the README's table of servers and ways a request may end, run, and what passed
 #   make wheel         the distributions in dist/, and what must hold of them
 #   make clean         remove what was built, the virtual environments too
 
@@ -30,7 +30,9 @@ PIP_INSTALL = $(VENV)/bin/python -m pip install --disable-pip-version-check --no
 
 # The build of the native core is optional, so the tests are told whether to find it: it could hide its own failure.
 EXPECTED = $(shell $(VENV)/bin/python -m tests.support.builds)
-PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest -n auto
+# Neighbours stay together as long as nobody is idle: what a module starts once is not started by each process.
+SPREAD = -n auto --dist worksteal
+PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest $(SPREAD)
 LONG_PYTEST = TEST_SECONDS=$(SECONDS) TEST_SEED=$(SEED) $(PYTEST) --timeout=$$(( $(SECONDS) * 2 + 300 ))
 
 .PHONY: demo test test-full check test-all test-repeat sanitize sanitize-quick fuzz differential mixed torture crash model matrix wheel clean
@@ -93,7 +95,7 @@ model: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m tests.model $(ARGS)
 
 matrix: $(VENV)/dev.stamp
-	$(VENV)/bin/python -m tests.support.matrix
+	$(VENV)/bin/python -m tests.support.matrix $(SPREAD) $(ARGS)
 
 wheel: $(VENV)/dev.stamp
 	rm -rf dist

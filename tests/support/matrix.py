@@ -1,15 +1,18 @@
 """Which servers the ASGI middleware is tested on, and which ways a request may end: the table in the README.
 
-``python -m tests.support.matrix`` writes it there.
+``python -m tests.support.matrix PYTEST_ARGUMENT...`` runs the tests and writes there what has passed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from tests.support.servers import Server, granian, gunicorn, hypercorn, uvicorn
 
@@ -60,28 +63,53 @@ REMARKS: Final[dict[str, Callable[[Setup], str]]] = {
     "websocket": lambda server: f"yes, by {server.denies}",
     "killed": lambda server: "yes" if server.replaces else "yes; the server ends",
 }
+EVERY: Final = {(ending, server) for ending in ENDINGS for server in SERVERS}
+CELL: Final = "cell of the matrix"  # the property that a test records: which one is its own
 BEGIN, END = "<!-- matrix: make matrix -->\n", "<!-- /matrix -->\n"
 
+README: Final = Path(__file__).parents[2] / "README.md"
+TESTS: Final = "tests/servers/test_asgi_matrix.py"
 
-def table() -> str:
+
+class Passed:
+    """A plugin of pytest: the cells whose tests have passed."""
+
+    def __init__(self) -> None:
+        self.cells: set[tuple[str, str]] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self.cells |= {tuple(cell) for name, cell in report.user_properties if name == CELL}  # type: ignore[misc, arg-type]
+
+
+def table(passed: Collection[tuple[str, str]]) -> str:
     """In Markdown: in each cell, whether every unit is back."""
     rows = [["how it ends", *SERVERS], ["---"] * (len(SERVERS) + 1)]
     for ending, text in ENDINGS.items():
-        remark = REMARKS.get(ending, lambda server: "yes")
-        rows.append([text, *map(remark, SERVERS.values())])
+        cells = [_cell(ending, tested) if (ending, name) in passed else "no" for name, tested in SERVERS.items()]
+        rows.append([text, *cells])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def written(readme: str) -> str:
+def _cell(ending: str, tested: Setup) -> str:
+    remark = REMARKS.get(ending)
+    return remark(tested) if remark else "yes"
+
+
+def written(readme: str, passed: Collection[tuple[str, str]]) -> str:
     """The README with the table as it should be."""
     before, _, rest = readme.partition(BEGIN)
-    return before + BEGIN + table() + END + rest.partition(END)[2]
+    return before + BEGIN + table(passed) + END + rest.partition(END)[2]
 
 
-def main() -> None:
-    readme = Path(__file__).parents[2] / "README.md"
-    readme.write_text(written(readme.read_text()))
+def main() -> int:
+    """Whatever has passed is written, unless the run was broken off."""
+    passed = Passed()
+    status = pytest.main([*sys.argv[1:], TESTS], plugins=[passed])
+    if status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        README.write_text(written(README.read_text(), passed.cells))
+    return status
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
