@@ -16,38 +16,16 @@ import pytest
 import hardcap
 from hardcap import layout
 from hardcap.asgi import HardcapMiddleware
-from hardcap.opening import open_limiter
-from tests.support.asgi import Exchange, Gated, directory_locked
-from tests.support.damage import mapped
+from tests.support.asgi import Exchange, Gated, answers
 from tests.support.processes import eventually
+from tests.support.segments import directory_locked, mapped
 
 LIMIT = 4
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, name: str, segment_dir: Path) -> None:
-    monkeypatch.setenv("HARDCAP_NAME", name)
-    monkeypatch.setenv("HARDCAP_LIMIT", str(LIMIT))
-    monkeypatch.setenv("HARDCAP_DIR", os.fspath(segment_dir))
-
-
-@pytest.fixture
-def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of all limiters that the middleware opens in this test, attached or failed."""
-    names: list[str] = []
-
-    def counted(config: hardcap.Config) -> hardcap.Limiter:
-        names.append(config.name)
-        return open_limiter(config)
-
-    monkeypatch.setattr("hardcap.source.open_limiter", counted)
-    return names
-
-
-async def answers(scope: Any, receive: Any, send: Any) -> None:
-    if scope["type"] == "http":
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"answer"})
+def environment(configured: Callable[[object], None]) -> None:
+    configured(LIMIT)
 
 
 def request(app: Any, path: str = "/", **scope: Any) -> Exchange:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Spawn
-from tests.support.asgi import directory_locked
+from tests.support.segments import directory_locked
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, name: str, segment_dir: Path) -> None:
-    monkeypatch.setenv("HARDCAP_NAME", name)
-    monkeypatch.setenv("HARDCAP_LIMIT", "2")
-    monkeypatch.setenv("HARDCAP_DIR", os.fspath(segment_dir))
+def environment(configured: Callable[[object], None]) -> None:
+    configured(2)
 
 
 FORK = """

@@ -11,16 +11,7 @@ import pytest
 
 import hardcap
 from hardcap.asgi import HardcapMiddleware
-from tests.support.asgi import DEFAULT_EXEMPT, Exchange, Message
-
-
-async def answers(scope: Any, receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"answer"})
-
-
-async def never(scope: Any, receive: Any, send: Any) -> None:
-    raise AssertionError("the application must not be called")
+from tests.support.asgi import DEFAULT_EXEMPT, Exchange, Message, answers, never
 
 
 def request(app: Any, path: str = "/", **scope: Any) -> Exchange:

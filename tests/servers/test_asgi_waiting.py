@@ -13,7 +13,7 @@ import pytest
 import hardcap
 from hardcap.asgi import HardcapMiddleware
 from hardcap.patience import _KEPT_BYTES
-from tests.support.asgi import Arriving, Exchange, Message, sends
+from tests.support.asgi import Arriving, Exchange, Message, never, sends
 from tests.support.processes import DEADLINE
 
 PATIENT = 2 * DEADLINE  # seconds: more than any test takes
@@ -29,10 +29,6 @@ async def reads(scope: Any, receive: Any, send: Any) -> None:
         body += message.get("body", b"")
         more = message.get("more_body", False)
     await sends(ANSWER[0], {**ANSWER[1], "body": body})(scope, receive, send)
-
-
-async def never(scope: Any, receive: Any, send: Any) -> None:
-    raise AssertionError("the application must not be called")
 
 
 @pytest.fixture

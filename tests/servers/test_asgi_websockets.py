@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 
 import hardcap
 from hardcap.asgi import HardcapMiddleware
-from tests.support.asgi import LAST, START, Exchange, Message, sends, step
+from tests.support.asgi import LAST, START, Exchange, Message, never, sends, step
 
 DENIAL: dict[str, dict[str, str]] = {"websocket.http.response": {}}
 
@@ -38,10 +38,6 @@ class Socket(Exchange):
 def limiter(name: str, segment_dir: Path) -> Iterator[hardcap.Limiter]:
     with hardcap.open(name, limit=1, directory=segment_dir) as limiter:
         yield limiter
-
-
-async def never(scope: Any, receive: Any, send: Any) -> None:
-    raise AssertionError("the application must not be called")
 
 
 # --- WebSockets ------------------------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import httpx
-import pytest
 
 import hardcap
+from tests.servers.conftest import Env
+from tests.support.forms import FULL
 from tests.support.processes import eventually
 from tests.support.servers import Server, gunicorn
 from tests.support.streams import Streams, client_of
@@ -18,11 +19,7 @@ from tests.support.streams import Streams, client_of
 APP = "tests.support.held_wsgi:app"
 THREADED = ["--worker-class", "gthread", "--threads", "4", "--graceful-timeout", "60"]
 RETRY = 1.0  # seconds between two attempts to attach
-
-
-@pytest.fixture
-def env(name: str, segment_dir: Path) -> dict[str, str]:
-    return {"HARDCAP_NAME": name, "HARDCAP_DIR": os.fspath(segment_dir)}
+RELOADS = 3 if FULL else 1
 
 
 def parent(pid: int) -> int:
@@ -49,13 +46,12 @@ def wait_until_refused(client: httpx.Client, workers: set[int]) -> None:
 
 
 def test_b33_without_slots_for_two_generations_the_new_one_says_so_and_waits(
-    env: dict[str, str], name: str, segment_dir: Path, tmp_path: Path
+    env: Env, name: str, segment_dir: Path, tmp_path: Path
 ) -> None:
-    """Three reloads in a row, each under streams of the generation before, with exactly as many slots as workers."""
-    env |= {"HARDCAP_LIMIT": "2", "HARDCAP_MAX_PROCESSES": "2"}
-    with gunicorn(APP, tmp_path, *THREADED, workers=2, env=env) as server:
+    """Reloads in a row, each under streams of the generation before, with exactly as many slots as workers."""
+    with gunicorn(APP, tmp_path, *THREADED, workers=2, env=env(2) | {"HARDCAP_MAX_PROCESSES": "2"}) as server:
         current = server.started
-        for _ in range(3):
+        for _ in range(RELOADS):
             with Streams(server) as streams, client_of(server) as client:
                 streams.hold_one_of_each(current)
                 new = next_generation(server, server.process.pid, signal.SIGHUP)
@@ -70,7 +66,7 @@ def test_b33_without_slots_for_two_generations_the_new_one_says_so_and_waits(
             wait_until_gone(current)
             server.hold()
             current = new
-        assert len(server.started) == 2 * 4
+        assert len(server.started) == 2 * (1 + RELOADS)
         with Streams(server) as streams:
             streams.hold_one_of_each(current)
             assert {process.pid for process in hardcap.inspect(name, segment_dir).processes} == current
@@ -84,9 +80,9 @@ def refused_by(client: httpx.Client, workers: set[int]) -> bool:
     return bool(answer.json()["error"]["type"] == "unavailable") and int(answer.headers["x-worker"]) in workers
 
 
-def test_b33_four_generations_under_one_cap(env: dict[str, str], name: str, segment_dir: Path, tmp_path: Path) -> None:
+def test_b33_four_generations_under_one_cap(env: Env, name: str, segment_dir: Path, tmp_path: Path) -> None:
     """Each holds a stream: one is reloaded, started again as a new program (USR2), and both are reloaded once more."""
-    with gunicorn(APP, tmp_path, *THREADED, env=env | {"HARDCAP_LIMIT": "4"}) as server, Streams(server) as streams:
+    with gunicorn(APP, tmp_path, *THREADED, env=env(4)) as server, Streams(server) as streams:
         old = server.process.pid
         generations = [server.started]
         streams.hold_one_of_each(generations[-1])

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections import defaultdict
 from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.servers.test_asgi_uvicorn import TIMEOUT, Holders
+from tests.servers.conftest import Env
 from tests.support.processes import eventually
 from tests.support.servers import Server, uvicorn
+from tests.support.streams import Holders, client_of
 
 APP = "tests.support.scraped_app:app"
 WORKERS = 4
-SCRAPES = 100
+SCRAPES = 40
 
 Scrape = dict[str, float]  # by family, suffix and label values
 
@@ -29,33 +29,39 @@ def parsed(text: str) -> Scrape:
     return {sample.name + sample.labels.get("resource", ""): sample.value for sample in samples}
 
 
-def scrape(server: Server) -> tuple[str, Scrape]:
-    """By a connection of its own, so by any worker; which one, and what it says of hardcap."""
-    response = httpx.get(f"{server.url}/metrics", timeout=TIMEOUT, trust_env=False)
-    shown = parsed(response.text)
-    return response.headers["x-worker"], {key: value for key, value in shown.items() if key.startswith("hardcap")}
+def scrape(client: httpx.Client) -> tuple[str, Scrape]:
+    """By a connection of its own, so by any worker; which one, and what it shows."""
+    response = client.get("/metrics")
+    return response.headers["x-worker"], parsed(response.text)
 
 
-async def scrape_all(server: Server) -> dict[str, list[Scrape]]:
-    """At least `SCRAPES`, and until each worker has answered."""
-    seen: dict[str, list[Scrape]] = defaultdict(list)
-    while len(seen) < WORKERS or sum(map(len, seen.values())) < SCRAPES:
-        for worker, shown in await asyncio.gather(*(asyncio.to_thread(scrape, server) for _ in range(10))):
-            seen[worker].append(shown)
-    return seen
+def of_hardcap(shown: Scrape) -> Scrape:
+    return {key: value for key, value in shown.items() if key.startswith("hardcap")}
+
+
+async def views_of_all(client: httpx.Client) -> list[Scrape]:
+    """What each worker shows of hardcap, and what those show who happen to answer too."""
+    workers, views = set[str](), list[Scrape]()
+    while len(workers) < WORKERS or len(views) < SCRAPES:
+        for worker, shown in await asyncio.gather(*(asyncio.to_thread(scrape, client) for _ in range(10))):
+            workers.add(worker)
+            views.append(of_hardcap(shown))
+    return views
 
 
 @pytest.mark.parametrize("multiprocess", [False, True], ids=["ordinary", "multiprocess"])
-def test_b43_every_worker_shows_the_one_truth(name: str, segment_dir: Path, tmp_path: Path, multiprocess: bool) -> None:
+def test_b43_every_worker_shows_the_one_truth(env: Env, tmp_path: Path, multiprocess: bool) -> None:
     """Three in flight, two refused, a worker killed that holds, and all of it gone again without further traffic."""
 
-    async def watch(server: Server) -> None:
+    async def watch(server: Server, client: httpx.Client) -> None:
+        def in_flight() -> float:
+            return scrape(client)[1]["hardcap_in_flightrequests"]
+
         async with Holders.of(server) as holders:
             await holders.add(3 + 2)
             assert (len(holders.admitted), len(holders.refused)) == (3, 2)
-            seen = await scrape_all(server)
-            truth = next(iter(seen.values()))[0]
-            assert all(shown == truth for shown_by_one in seen.values() for shown in shown_by_one)
+            truth, *others = await views_of_all(client)
+            assert all(other == truth for other in others)
             assert truth["hardcap_in_flightrequests"] == truth["hardcap_limitrequests"] == server.holders == 3
             assert (truth["hardcap_admitted_total"], truth["hardcap_rejected_totalrequests"]) == (3, 2)
             attached = len({*holders.admitted, *holders.refused})
@@ -63,33 +69,32 @@ def test_b43_every_worker_shows_the_one_truth(name: str, segment_dir: Path, tmp_
             victim = holders.admitted[0]
             os.kill(int(victim), signal.SIGKILL)
             left = 3 - holders.admitted.count(victim)
-            eventually(lambda: scrape(server)[1]["hardcap_in_flightrequests"] == left, "the dead hold nothing")
-            after = scrape(server)[1]
+            eventually(lambda: in_flight() == left, "the dead hold nothing")
+            after = scrape(client)[1]
             assert after["hardcap_processes"] == attached - 1
             assert all(after[total] >= truth[total] for total in truth if "_total" in total)
-        eventually(lambda: scrape(server)[1]["hardcap_in_flightrequests"] == 0, "nothing in flight")
-        assert scrape(server)[1]["hardcap_admitted_total"] == 3
+        eventually(lambda: in_flight() == 0, "nothing in flight")
+        assert scrape(client)[1]["hardcap_admitted_total"] == 3
 
-    env = {"HARDCAP_NAME": name, "HARDCAP_DIR": os.fspath(segment_dir), "HARDCAP_LIMIT": "3"}
+    environ = env(3)
     if multiprocess:
         (tmp_path / "values").mkdir()
-        env["PROMETHEUS_MULTIPROC_DIR"] = os.fspath(tmp_path / "values")
-    with uvicorn(APP, tmp_path, workers=WORKERS, env=env) as server:
-        asyncio.run(asyncio.wait_for(watch(server), 100))
+        environ["PROMETHEUS_MULTIPROC_DIR"] = os.fspath(tmp_path / "values")
+    with uvicorn(APP, tmp_path, workers=WORKERS, env=environ) as server, client_of(server) as client:
+        asyncio.run(asyncio.wait_for(watch(server, client), 100))
 
 
-def test_b43_a_workers_own_gauge_is_not_the_truth(name: str, segment_dir: Path, tmp_path: Path) -> None:
+def test_b43_a_workers_own_gauge_is_not_the_truth(env: Env, tmp_path: Path) -> None:
     """The control: what a worker counts for itself, on its own registry, is a random worker's view."""
 
-    async def watch(server: Server) -> None:
+    async def watch(server: Server, client: httpx.Client) -> None:
         async with Holders.of(server) as holders:
             await holders.add(1)
             holder, views = holders.admitted[0], dict[str, float]()
             while len(views) < WORKERS:
-                response = await asyncio.to_thread(httpx.get, f"{server.url}/metrics", timeout=TIMEOUT, trust_env=False)
-                views[response.headers["x-worker"]] = parsed(response.text)["app_held"]
+                worker, shown = await asyncio.to_thread(scrape, client)
+                views[worker] = shown["app_held"]
             assert views == dict.fromkeys(views, 0) | {holder: 1}
 
-    env = {"HARDCAP_NAME": name, "HARDCAP_DIR": os.fspath(segment_dir), "HARDCAP_LIMIT": "3"}
-    with uvicorn(APP, tmp_path, workers=WORKERS, env=env) as server:
-        asyncio.run(asyncio.wait_for(watch(server), 60))
+    with uvicorn(APP, tmp_path, workers=WORKERS, env=env(3)) as server, client_of(server) as client:
+        asyncio.run(asyncio.wait_for(watch(server, client), 60))

@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +19,11 @@ from bench import overload_report
 from bench.clients import Crowd
 from bench.results import Unusable
 from bench.server import HOST, Server, keep_port
+from tests.support.commands import called, run, started
 from tests.support.leaks import SCRATCH
-from tests.support.processes import DEADLINE, ROOT, eventually
+from tests.support.processes import DEADLINE, eventually
 
-RUN = ("-W", "error", "-m", "bench", "overload", "--quick")
-WITHOUT_UVICORN = """
-import runpy, sys
-sys.modules["uvicorn"] = None
-sys.argv[0] = "bench"
-runpy.run_module("bench", run_name="__main__", alter_sys=True)
-"""
-
-
-def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=2 * DEADLINE, check=False
-    )
+SHORT = ("--seconds", "1.2")
 
 
 def assert_unusable(ended: subprocess.CompletedProcess[str], *told: str) -> None:
@@ -53,7 +41,7 @@ def assert_unusable(ended: subprocess.CompletedProcess[str], *told: str) -> None
 @pytest.mark.timeout(300)
 def test_shows_the_fault_and_what_a_shared_cap_does(tmp_path: Path) -> None:
     destination = tmp_path / "overload.json"
-    ended = bench(*RUN, "--json", str(destination))
+    ended = run("bench", "overload", *SHORT, "--json", str(destination), flags=(), deadline=2 * DEADLINE)
     assert ended.returncode == 0, ended.stderr
     results = json.loads(destination.read_text())
     assert os.listdir(tmp_path) == [destination.name]
@@ -94,8 +82,7 @@ def assert_printed(text: str, results: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_leaves_nothing(number: signal.Signals) -> None:
-    command = [sys.executable, *RUN]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started("bench", "overload", *SHORT) as process:
         eventually(lambda: len(descendants(process.pid)) >= 5, "uvicorn and four workers run")
         servers = descendants(process.pid)
         scratch = scratch_of(servers[0])
@@ -126,29 +113,30 @@ def scratch_of(pid: int) -> Path:
 # --- where it cannot run ---------------------------------------------------------------------------------------------
 
 
-def test_without_uvicorn() -> None:
-    assert_unusable(bench("-c", WITHOUT_UVICORN, "overload", "--quick"), "'uvicorn'", "bench")
+def test_without_uvicorn(tmp_path: Path) -> None:
+    Path(tmp_path, "uvicorn.py").write_text("raise ImportError('no such package')")
+    assert_unusable(run("bench", "overload", env={"PYTHONPATH": str(tmp_path)}), "'uvicorn'", "bench")
 
 
-def test_port_in_use() -> None:
+def test_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
-        assert_unusable(bench(*RUN, "--port", str(port)), f"port {port} on 127.0.0.1", "in use")
+        assert_unusable(called(capsys, "overload", "--port", str(port)), f"port {port} on 127.0.0.1", "in use")
 
 
 @pytest.mark.parametrize("port", ["65536", "-1", "http", "1.5"])
-def test_no_such_port(port: str) -> None:
-    ended = bench(*RUN, f"--port={port}")
+def test_no_such_port(capsys: pytest.CaptureFixture[str], port: str) -> None:
+    ended = called(capsys, "overload", f"--port={port}")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert f"port is '{port}', allowed: 0 to 65535" in ended.stderr
 
 
 @pytest.mark.parametrize("name", ["", "missing/file.json", "file/below.json", "fifo", "two\nlines/file.json"])
-def test_json_that_cannot_be_written(tmp_path: Path, name: str) -> None:
+def test_json_that_cannot_be_written(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "fifo")
     before = sorted(os.listdir(tmp_path))
-    assert_unusable(bench(*RUN, "--json", str(tmp_path / name)), "cannot write")
+    assert_unusable(called(capsys, "overload", "--json", str(tmp_path / name)), "cannot write")
     assert sorted(os.listdir(tmp_path)) == before
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import hardcap
+from tests.servers.conftest import Env
 from tests.support.processes import eventually
 from tests.support.servers import gunicorn
 from tests.support.streams import Streams
@@ -28,16 +29,15 @@ def status(pid: int, field: str) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_b07_b15_workers_of_a_preloaded_app_have_slots_of_their_own_and_notice_a_death_by_themselves(
-    name: str, segment_dir: Path, tmp_path: Path, kind: str
+    env: Env, name: str, segment_dir: Path, tmp_path: Path, kind: str
 ) -> None:
     def held() -> dict[int, int]:
         return {process.pid: process.held for process in hardcap.inspect(name, segment_dir).processes}
 
     app, *options = KINDS[kind]
-    env = {"HARDCAP_NAME": name, "HARDCAP_DIR": os.fspath(segment_dir), "HARDCAP_LIMIT": str(WORKERS)}
-    env |= {"PYTHONWARNINGS": "default::DeprecationWarning"}
+    environ = env(WORKERS) | {"PYTHONWARNINGS": "default::DeprecationWarning"}
     with (
-        gunicorn(app, tmp_path, "--preload", *options, workers=WORKERS, env=env) as server,
+        gunicorn(app, tmp_path, "--preload", *options, workers=WORKERS, env=environ) as server,
         Streams(server) as streams,
     ):
         arbiter, workers = server.process.pid, server.started

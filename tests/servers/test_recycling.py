@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 import hardcap
+from tests.servers.conftest import Env
 from tests.support.processes import eventually
 from tests.support.servers import Server, gunicorn, uvicorn
 from tests.support.streams import Streams, client_of
@@ -22,20 +23,15 @@ KINDS = {
 }
 
 
-@pytest.fixture
-def env(name: str, segment_dir: Path) -> dict[str, str]:
-    return {"HARDCAP_NAME": name, "HARDCAP_DIR": os.fspath(segment_dir), "HARDCAP_LIMIT": "1"}
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_recycled_workers_leave_no_slot_taken_and_no_total_behind(
-    env: dict[str, str], name: str, segment_dir: Path, tmp_path: Path, kind: str
+    env: Env, name: str, segment_dir: Path, tmp_path: Path, kind: str
 ) -> None:
     app, *options = KINDS[kind]
     options += ["--max-requests", "5"]
     with (
         hardcap.open(name, limit=1, directory=segment_dir) as limiter,  # attached, so that the totals stay
-        gunicorn(app, tmp_path, *options, env=env) as server,
+        gunicorn(app, tmp_path, *options, env=env(1)) as server,
         client_of(server) as client,
     ):
         served = {admitted(client) for _ in range(REQUESTS)}
@@ -65,12 +61,12 @@ def admitted(client: httpx.Client) -> int:
     return int(answers[-1].headers["x-worker"])
 
 
-def test_uvicorn_reloads_under_a_stream(env: dict[str, str], name: str, segment_dir: Path, tmp_path: Path) -> None:
+def test_uvicorn_reloads_under_a_stream(env: Env, name: str, segment_dir: Path, tmp_path: Path) -> None:
     """The old process ends its stream first; the new one has a slot of its own, and the old one's is free."""
     source = tmp_path / "service.py"
     source.write_text("from tests.support.held_app import app as app\n")
     options = ["--reload", "--reload-dir", os.fspath(tmp_path), "--app-dir", os.fspath(tmp_path)]
-    with uvicorn("service:app", tmp_path, *options, env=env) as server:
+    with uvicorn("service:app", tmp_path, *options, env=env(1)) as server:
         for number in (1, 2):
             before = server.started
             with Streams(server) as streams:

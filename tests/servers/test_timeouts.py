@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,12 +9,15 @@ import httpx
 import pytest
 
 import hardcap
+from tests.servers.conftest import Env
+from tests.support.forms import FULL
 from tests.support.processes import eventually
 from tests.support.servers import Server, gunicorn
 from tests.support.streams import client_of
 
 WORKERS = 2
 LIMIT = 2
+ROUNDS = 2 if FULL else 1
 WSGI = "tests.support.held_wsgi:app"
 ASGI = "tests.support.held_app:app"
 HANGS = {
@@ -38,17 +40,16 @@ def hang(server: Server, how: str) -> str:
 
 @pytest.mark.parametrize("kind", HANGS)
 def test_b34_after_each_round_of_timeouts_there_is_exactly_the_limit(
-    name: str, segment_dir: Path, tmp_path: Path, kind: str
+    env: Env, name: str, segment_dir: Path, tmp_path: Path, kind: str
 ) -> None:
     app, worker_class, how = HANGS[kind]
-    env = {"HARDCAP_NAME": name, "HARDCAP_DIR": os.fspath(segment_dir), "HARDCAP_LIMIT": str(LIMIT)}
     options = ["--worker-class", worker_class, "--timeout", "1"]
     with (
         hardcap.open(name, limit=LIMIT, directory=segment_dir) as limiter,
-        gunicorn(app, tmp_path, *options, workers=WORKERS, env=env) as server,
+        gunicorn(app, tmp_path, *options, workers=WORKERS, env=env(LIMIT)) as server,
         ThreadPoolExecutor(WORKERS) as clients,
     ):
-        for _ in range(2):
+        for _ in range(ROUNDS):
             before = server.started
             hanging = [clients.submit(hang, server, how) for _ in range(WORKERS)]
             assert "200" not in [answer.result(60) for answer in hanging]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
-import hardcap
-from tests.servers.test_asgi_uvicorn import Holders
+from tests.servers.conftest import Env
 from tests.support.processes import eventually
 from tests.support.servers import Server, spawned
+from tests.support.streams import Holders
 
 MIDDLEWARE = "hardcap.asgi.HardcapMiddleware"
 WORKERS = 3
@@ -22,11 +23,8 @@ def holders_of(server: Server, pids: set[str]) -> int:
     return sum(name.split("-")[1] in pids for name in server.files("holder"))
 
 
-def test_spawned_workers_on_one_socket_share_the_cap(name: str, segment_dir: Path, tmp_path: Path) -> None:
+def test_spawned_workers_on_one_socket_share_the_cap(env: Env, in_flight: Callable[[], int], tmp_path: Path) -> None:
     """One of them is killed while it holds: its units, and no other's, are to be had again."""
-
-    def in_flight() -> int:
-        return hardcap.inspect(name, segment_dir).resources[0].in_flight
 
     async def fill(server: Server) -> None:
         async with Holders.of(server) as holders:
@@ -41,8 +39,7 @@ def test_spawned_workers_on_one_socket_share_the_cap(name: str, segment_dir: Pat
                 await holders.add(LIMIT)
             assert holders_of(server, living) == in_flight() == LIMIT
 
-    env = {"HARDCAP_NAME": name, "HARDCAP_LIMIT": str(LIMIT), "HARDCAP_DIR": os.fspath(segment_dir)}
-    with spawned(MIDDLEWARE, witness=tmp_path, workers=WORKERS, env=env) as server:
+    with spawned(MIDDLEWARE, witness=tmp_path, workers=WORKERS, env=env(LIMIT)) as server:
         asyncio.run(asyncio.wait_for(fill(server), 60))
         eventually(lambda: in_flight() == 0, "clients gone, units back")
         assert server.stop() == 0

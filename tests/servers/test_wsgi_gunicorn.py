@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-import hardcap
+from tests.servers.conftest import Env
 from tests.support.processes import eventually
 from tests.support.servers import Server, gunicorn
-from tests.support.streams import client_of
+from tests.support.streams import check_refusals, client_of
 
 APP = "tests.support.held_wsgi:app"
 CLASSES = {"sync": ["--worker-class", "sync"], "gthread": ["--worker-class", "gthread", "--threads", "4"]}
 LARGE = 64 << 20  # bytes: more than the sockets between server and client take
 
 
-@pytest.fixture
-def env(name: str, segment_dir: Path) -> dict[str, str]:
-    return {"HARDCAP_NAME": name, "HARDCAP_DIR": os.fspath(segment_dir), "HARDCAP_LIMIT": "2"}
-
-
 @pytest.fixture(params=CLASSES)
-def server(request: pytest.FixtureRequest, env: dict[str, str], tmp_path: Path) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, env: Env, tmp_path: Path) -> Iterator[Server]:
     """Three workers, a limit of two."""
     os.truncate(os.open(tmp_path / "large", os.O_CREAT | os.O_WRONLY), LARGE)
-    with gunicorn(APP, tmp_path, *CLASSES[request.param], workers=3, env=env) as server:
+    with gunicorn(APP, tmp_path, *CLASSES[request.param], workers=3, env=env(2)) as server:
         yield server
 
 
@@ -39,46 +34,29 @@ def client(server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def in_flight(name: str, segment_dir: Path) -> int:
-    return hardcap.inspect(name, segment_dir).resources[0].in_flight
-
-
-def all_back(server: Server, name: str, segment_dir: Path) -> None:
-    eventually(lambda: server.holders == in_flight(name, segment_dir) == 0, "every unit is back")
+def all_back(server: Server, in_flight: Callable[[], int]) -> None:
+    eventually(lambda: server.holders == in_flight() == 0, "every unit is back")
 
 
 def test_b03_b44_b45_the_unit_follows_the_response(
-    server: Server, client: httpx.Client, name: str, segment_dir: Path
+    server: Server, client: httpx.Client, in_flight: Callable[[], int]
 ) -> None:
     with client.stream("GET", "/hold") as one, client.stream("GET", "/hold") as other:
         streams = [one.iter_bytes(), other.iter_bytes()]
         assert all(next(stream).startswith(b"chunk") for stream in streams)
-        assert server.holders == in_flight(name, segment_dir) == 2
-        check_refusals(client)
-        assert server.holders == in_flight(name, segment_dir) == 2
+        assert server.holders == in_flight() == 2
+        check_refusals(server, unread=10_000)
+        assert server.holders == in_flight() == 2
         server.let_go()
         assert all(b"".join(stream).endswith(b"end") for stream in streams)
-    all_back(server, name, segment_dir)
+    all_back(server, in_flight)
     assert client.get("/").text == "ok"
     assert server.stop() == 0
     assert "Traceback" not in server.log
 
 
-def check_refusals(client: httpx.Client) -> None:
-    """With a body that nobody reads, without one, and to HEAD, one after the other."""
-    refused = client.get("/")
-    assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
-    assert refused.json()["error"]["code"] == 503
-    assert int(refused.headers["content-length"]) == len(refused.content)
-    assert client.post("/", content=bytes(10_000)).content == refused.content
-    head = client.head("/")
-    assert head.status_code == 503 and head.content == b""
-    assert head.headers["content-length"] == refused.headers["content-length"]
-    assert client.get("/health/").text == "ok"
-
-
 def test_b22_failures_and_disconnects_leave_nothing(
-    server: Server, client: httpx.Client, name: str, segment_dir: Path
+    server: Server, client: httpx.Client, in_flight: Callable[[], int]
 ) -> None:
     for _ in range(3):  # more than the limit, so a unit that were lost would be missed
         for path in ("/fail/call", "/fail/body", "/fail/close"):
@@ -87,27 +65,27 @@ def test_b22_failures_and_disconnects_leave_nothing(
         for path in ("/hold", "/file"):
             with client_of(server) as leaving, leaving.stream("GET", path) as response:
                 assert response.status_code == 200
-        all_back(server, name, segment_dir)
+        all_back(server, in_flight)
     assert client.get("/").status_code == 200
 
 
 def test_b03_a_file_is_sent_by_the_kernel_and_counts_until_it_is(
-    server: Server, client: httpx.Client, name: str, segment_dir: Path
+    server: Server, client: httpx.Client, in_flight: Callable[[], int]
 ) -> None:
     with client.stream("GET", "/file") as one, client.stream("GET", "/file") as other:
         streams = [one.iter_raw(), other.iter_raw()]
         assert all(next(stream) for stream in streams)
-        assert in_flight(name, segment_dir) == 2
+        assert in_flight() == 2
         assert client.get("/").status_code == 503
         assert sum(map(len, streams[0])) > LARGE - (1 << 20)
         eventually(lambda: client.get("/").status_code == 200, "one unit is back")
-    all_back(server, name, segment_dir)
+    all_back(server, in_flight)
     assert server.files("read") == []
 
 
-def test_a_server_that_reads_files_itself_is_seen(env: dict[str, str], tmp_path: Path) -> None:
+def test_a_server_that_reads_files_itself_is_seen(env: Env, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(100_000))
-    with gunicorn(APP, tmp_path, "--no-sendfile", env=env) as server, client_of(server) as client:
+    with gunicorn(APP, tmp_path, "--no-sendfile", env=env(2)) as server, client_of(server) as client:
         assert client.get("/file").content == bytes(100_000)
         assert server.files("read") == ["read"]
 

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ from wsgiref.validate import validator
 import pytest
 
 import hardcap
-from hardcap.opening import open_limiter
 from hardcap.wsgi import HardcapMiddleware
-from tests.support.asgi import DEFAULT_EXEMPT, directory_locked
+from tests.support.asgi import DEFAULT_EXEMPT
 from tests.support.processes import eventually
+from tests.support.segments import directory_locked
 from tests.support.wsgi import Environ, answers, call, serve
 
 
@@ -119,10 +119,8 @@ def test_a_request_waits_no_longer_than_its_time(limiter: hardcap.Limiter) -> No
 
 
 @pytest.fixture
-def from_environment(monkeypatch: pytest.MonkeyPatch, name: str, segment_dir: Path) -> None:
-    monkeypatch.setenv("HARDCAP_NAME", name)
-    monkeypatch.setenv("HARDCAP_LIMIT", "1")
-    monkeypatch.setenv("HARDCAP_DIR", os.fspath(segment_dir))
+def from_environment(configured: Callable[[object], None]) -> None:
+    configured(1)
 
 
 @pytest.mark.usefixtures("from_environment")
@@ -138,14 +136,9 @@ def test_the_environment_is_enough_and_nothing_is_attached_before_it_is_needed(n
 
 
 @pytest.mark.usefixtures("from_environment")
-def test_threads_attach_once(monkeypatch: pytest.MonkeyPatch, name: str, segment_dir: Path) -> None:
-    attempts: list[str] = []
-
-    def counted(config: hardcap.Config) -> hardcap.Limiter:
-        attempts.append(config.name)
-        return open_limiter(config)
-
-    monkeypatch.setattr("hardcap.source.open_limiter", counted)
+def test_threads_attach_once(
+    monkeypatch: pytest.MonkeyPatch, name: str, segment_dir: Path, attempts: list[str]
+) -> None:
     monkeypatch.setenv("HARDCAP_LIMIT", "8")
     app = HardcapMiddleware(answers(b"x"))
     statuses: list[int] = []

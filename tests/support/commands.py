@@ -1,23 +1,32 @@
-"""A module run as a command, in a process of its own, strictly and with a deadline."""
+"""A module run as a command: in a process of its own, strictly and with a deadline; in this one, if it only refuses."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from tests.support.processes import DEADLINE, ROOT
+import pytest
+
+from bench.__main__ import main
+from tests.support.processes import DEADLINE, ROOT, kill_group
+
+_SLOW_CALLBACK = re.compile(r"Executing <.* took [\d.]+ seconds")  # of asyncio's debug mode, on a busy machine
 
 
 @contextlib.contextmanager
-def started(*command: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+def started(
+    *command: str, env: dict[str, str] | None = None, flags: Sequence[str] = ("-X", "dev")
+) -> Iterator[subprocess.Popen[str]]:
     """A module, run in a process group of its own; killed in the end, and all that it orphaned reaped."""
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-X", "dev", "-m", *command],
+        [sys.executable, "-W", "error", *flags, "-m", *command],
         cwd=ROOT,
         env=os.environ | (env or {}),
         stdout=subprocess.PIPE,
@@ -29,7 +38,7 @@ def started(*command: str, env: dict[str, str] | None = None) -> Iterator[subpro
         try:
             yield process
         finally:
-            reap(process)
+            kill_group(process)
 
 
 def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -41,22 +50,31 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
     while time.monotonic() < deadline:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            _, err = process.communicate(timeout=3)
+            _, err = process.communicate(timeout=DEADLINE / 4)  # an end that is slow is no dropped one
             told = [line for line in err.splitlines() if line.startswith("bench ")]
             return process.returncode, "".join(told[-1:])
     raise TimeoutError(f"process {process.pid} does not end")
 
 
-def reap(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            os.waitpid(-process.pid, 0)
-
-
-def run(*command: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    with started(*command, env=env) as process:
-        out, err = process.communicate(timeout=DEADLINE)
+def run(*command: str, deadline: float = DEADLINE, **options: Any) -> subprocess.CompletedProcess[str]:
+    with started(*command, **options) as process:
+        out, err = process.communicate(timeout=deadline)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def called(capsys: pytest.CaptureFixture[str], command: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """``python -m bench`` in this process: for what ends before it has started anything."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        status: object = main([command, *options])
+    except SystemExit as usage:
+        status = usage.code
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert isinstance(status, int)
+    return subprocess.CompletedProcess(options, status, *capsys.readouterr())
+
+
+def complaints(stderr: str) -> str:
+    """What was written there, but for what is no fault."""
+    return "\n".join(line for line in stderr.splitlines() if not _SLOW_CALLBACK.match(line))

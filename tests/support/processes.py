@@ -118,16 +118,21 @@ class Child:
 
     def close(self) -> None:
         """Kill and reap it and all it has started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self.process.wait()
-        with contextlib.suppress(ChildProcessError):
-            while True:  # orphans of its group: they are ours, see ``adopt_orphans``
-                os.waitpid(-self.pid, 0)
+        kill_group(self.process)
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe
             pipe.close()
         os.close(self._errors)
+
+
+def kill_group(process: subprocess.Popen[Any]) -> None:
+    """Kill and reap a process that leads a group, and all that it has started there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    with contextlib.suppress(ChildProcessError):
+        while True:  # orphans of its group: they are ours, see ``adopt_orphans``
+            os.waitpid(-process.pid, 0)
 
 
 def eventually(condition: Callable[[], bool], what: str, deadline: float = DEADLINE) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.server import keep_port
-from tests.support.processes import DEADLINE, ROOT, eventually, python_path
+from tests.support.processes import DEADLINE, ROOT, eventually, kill_group, python_path
 
 _LISTENING = re.compile(r"(?:[Rr]unning on|Listening at:) (http://127\.0\.0\.1:\d+)")
 _ANY_PORT = {
@@ -60,6 +60,12 @@ class Server:
         assert found
         return found[1]
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the same."""
+        host, _, port = self.url.removeprefix("http://").partition(":")
+        return host, int(port)
+
     def _running(self) -> re.Match[str] | None:
         assert self.process.poll() is None, self.log
         return _LISTENING.search(self.log)
@@ -102,12 +108,7 @@ class Server:
         return self.process.wait(DEADLINE)
 
     def close(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        with contextlib.suppress(ChildProcessError):
-            while True:  # orphaned workers are adopted by the test, see `leaks.adopt_orphans`
-                os.waitpid(-self.process.pid, 0)
+        kill_group(self.process)
         os.close(self._log)
 
 

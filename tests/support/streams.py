@@ -1,22 +1,41 @@
-"""Clients of `tests.support.held_app` and its WSGI counterpart that hold requests of chosen workers."""
+"""Clients of `tests.support.held_app` and its WSGI counterpart, also such as hold requests of chosen workers."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
+from typing import Any
 
 import httpx
 
-from tests.support.processes import eventually
+from tests.support.processes import DEADLINE, eventually
 from tests.support.servers import Server
 
-TIMEOUT = httpx.Timeout(60)
+
+def client_of(server: Server, *, keeps: bool = False) -> httpx.Client:
+    """Unless it ``keeps`` its connections, each request may go to another worker."""
+    return httpx.Client(**_options(server, 20 if keeps else 0))
 
 
-def client_of(server: Server) -> httpx.Client:
-    """Without kept connections: each request may go to another worker."""
-    limits = httpx.Limits(max_keepalive_connections=0)
-    return httpx.Client(base_url=server.url, timeout=TIMEOUT, limits=limits, trust_env=False)
+def _options(server: Server, kept: int) -> dict[str, Any]:
+    """Nothing is encrypted here, and to load the certificates that a client trusts takes longer than most requests."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept)
+    return {"base_url": server.url, "timeout": DEADLINE, "limits": limits, "trust_env": False, "verify": False}
+
+
+def check_refusals(server: Server, at: str = "/", unread: int = 100_000) -> None:
+    """On one kept connection, which stays in step; whoever sends a body that nobody reads may lose his."""
+    with client_of(server, keeps=True) as client, client_of(server) as sending:
+        for _ in range(2):
+            whole = client.get(at)
+            assert (whole.status_code, whole.headers["retry-after"], whole.json()["error"]["code"]) == (503, "1", 503)
+            assert int(whole.headers["content-length"]) == len(whole.content)
+            head = client.head(at)
+            assert (head.status_code, head.content) == (503, b"")
+            assert head.headers["content-length"] == whole.headers["content-length"]
+            assert sending.post(at, content=bytes(unread)).content == whole.content
+        assert client.get(f"{at}health").status_code != 503
 
 
 class Streams:
@@ -63,3 +82,31 @@ class Streams:
     def end(self, worker: int) -> bytes:
         """All that is still to come."""
         return b"".join(self._chunks.pop(worker))
+
+
+class Holders:
+    """Streams kept open through connections of their own, and the workers that answered or refused."""
+
+    def __init__(self, server: Server) -> None:
+        self._client = httpx.AsyncClient(**_options(server, 0))
+        self._stack = contextlib.AsyncExitStack()
+        self.admitted: list[str] = []
+        self.refused: list[str] = []
+
+    async def add(self, count: int) -> None:
+        await asyncio.gather(*(self._add() for _ in range(count)))
+
+    async def _add(self) -> None:
+        response = await self._stack.enter_async_context(self._client.stream("GET", "/hold"))
+        assert response.status_code in (200, 503)
+        workers = self.admitted if response.status_code == 200 else self.refused
+        workers.append(response.headers["x-worker"])
+        if response.status_code == 503:
+            assert await response.aread() and response.headers["retry-after"] == "1"
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def of(cls, server: Server) -> AsyncIterator[Holders]:
+        holders = cls(server)
+        async with holders._client, holders._stack:
+            yield holders
