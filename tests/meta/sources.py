@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
 from functools import cache
 from pathlib import Path
 
@@ -20,8 +20,9 @@ def modules(package: Path = PACKAGE) -> dict[str, list[Path]]:
     return found
 
 
-def test_files() -> list[Path]:
-    return sorted((ROOT / "tests").rglob("*.py"))
+def test_files(word: re.Pattern[str]) -> list[Path]:
+    """Those in which the word is found, in whatever place: the others need not be parsed."""
+    return [path for path in sorted((ROOT / "tests").rglob("*.py")) if word.search(path.read_text())]
 
 
 @cache
@@ -33,12 +34,14 @@ def os_name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Every module that is imported anywhere in a file, in full: ``from hardcap import x`` is ``hardcap.x``."""
+    found: list[str] = []
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{os_name(path)}:{node.lineno} imports relatively"
-            yield node.module or ""
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
+    return tuple(found)
