@@ -23,7 +23,7 @@ SKIPS = ("skip", "skipif", "xfail")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def tests_in(path: Path) -> Iterator[Function]:
+def functions_in(path: Path) -> Iterator[Function]:
     for node in ast.walk(sources.tree(path)):
         if isinstance(node, Function) and node.name.startswith("test_"):
             yield node
@@ -34,7 +34,7 @@ def test_a_due_case_has_a_test(case: str) -> None:
     """Named in its docstring, or in its own name."""
     word = re.compile(rf"(\b|_){case}(\b|_)", re.IGNORECASE)
     paths = [path for path in sources.test_files(word) if path.name.startswith("test_") and path.parent.name != "meta"]
-    assert any(word.search(f"{test.name} {ast.get_docstring(test)}") for path in paths for test in tests_in(path))
+    assert any(word.search(f"{test.name} {ast.get_docstring(test)}") for path in paths for test in functions_in(path))
 
 
 def last_name(called: ast.expr) -> str:

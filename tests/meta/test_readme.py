@@ -1,4 +1,4 @@
-"""The README's examples run as they stand, and so does each of its commands, here or where its kind is tested."""
+"""The examples of the README and of its pages run as they stand, and so does each command, here or in its own test."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from tests.support.processes import DEADLINE, ROOT, eventually, python_path
 from tests.support.servers import Server, any_port
 from tests.support.streams import client_of
 
-README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+PAGES = ("README.md", "hardcap/OPERATING.md", "bench/FIGURES.md")
+TEXT = "".join((ROOT / page).read_text() for page in PAGES)
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 EXAMPLES = [text for language, text in BLOCKS if language == "python"]
 SHELL = [
     line.partition("  #")[0].strip() for language, text in BLOCKS if language == "sh" for line in text.splitlines()
 ]
-CODE = "\n".join([*SHELL, *re.findall(r"`[^`\n]+`", README)])
+CODE = "\n".join([*SHELL, *re.findall(r"`[^`\n]+`", TEXT)])
 HARDCAP = [line for line in SHELL if line.startswith("hardcap ")]
 (COMPLETION,) = (line for line in SHELL if line.startswith("eval "))
 (SERVED,) = (line for line in SHELL if line.endswith(" app:app"))
@@ -64,13 +65,13 @@ def test_a_make_target_exists(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", sorted(set(re.findall(r"\bpython -m (\w+(?: [a-z]\w*)?)", CODE))) or ["bench"])
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"\bpython -m (\w+(?: [a-z]\w*)?)(?![\w.])", CODE))))
 def test_a_python_command_exists(command: str) -> None:
     """With the options that it is shown with."""
     done = python("-m", *command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
-    options = re.findall(rf"{command} [^`\n]*?(--[a-z-]+)", CODE)
-    assert {"usage:", *options} <= set(re.split(r"[\s\[\],]+", done.stdout))
+    shown = re.findall(rf"python -m {command}(?! [a-z])([^`\n]*)", CODE)
+    assert {"usage:", *re.findall(r"--[a-z-]+", " ".join(shown))} <= set(re.split(r"[\s\[\],]+", done.stdout))
 
 
 def test_what_is_installed_exists() -> None:
