@@ -28,7 +28,8 @@ def test_without_descriptors_left(
     capsys: pytest.CaptureFixture[str], name: str, segment_dir: Path, command: str, spare: int
 ) -> None:
     """However many there still are: it does its work, or tells."""
-    arguments = [command, "--dir", os.fspath(segment_dir), name, *(["1"] if command == "set-limit" else [])]
+    more = {"set-limit": ["1"], "status": ["--interval=0"]}.get(command, [])
+    arguments = [command, "--dir", os.fspath(segment_dir), name, *more]
     with hardcap.open(name, limit=1, directory=segment_dir) as limiter:
         main(arguments)  # what it imports takes descriptors too
         capsys.readouterr()

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import hardcap
-from tests.conftest import Spawn
 from tests.support.terminal import COLUMNS, Terminal, terminal
 
 AT_ONCE = ("--interval", "0")
@@ -34,20 +33,21 @@ def ended(screen: Terminal) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_in_80_columns(attached: Spawn, name: str, segment_dir: Path, command: str) -> None:
-    worker = attached(limit=2)
-    worker.run("limiter.reserve()")
-    if command == "unlink":
-        worker.run("limiter.close()")
+def test_in_80_columns(name: str, segment_dir: Path, command: str) -> None:
     arguments, expected = COMMANDS[command]
     names = [] if command == "check" else [name]
     seen = re.compile(expected.format(name=name), re.MULTILINE)
-    with terminal("hardcap.cli", command, *names, *arguments, "--dir", os.fspath(segment_dir)) as screen:
-        if command == "top":
-            screen.wait_until(lambda text: seen.search(text) is not None, expected)
-            screen.press("q")
-        assert seen.search(ended(screen))
-        assert 0 < screen.widest <= COLUMNS
+    words = (command, *names, *arguments, "--dir", os.fspath(segment_dir))
+    with hardcap.open(name, limit=2, directory=segment_dir) as limiter:
+        assert limiter.reserve()
+        if command == "unlink":
+            limiter.close()
+        with terminal("hardcap.cli", *words) as screen:
+            if command == "top":
+                screen.wait_until(lambda text: seen.search(text) is not None, expected)
+                screen.press("q")
+            assert seen.search(ended(screen))
+            assert 0 < screen.widest <= COLUMNS
 
 
 @pytest.mark.parametrize(("columns", "cut"), [({}, True), ({"COLUMNS": "160"}, False)])

@@ -22,12 +22,17 @@ def modules(package: Path = PACKAGE) -> dict[str, list[Path]]:
 
 def test_files(word: re.Pattern[str]) -> list[Path]:
     """Those in which the word is found, in whatever place: the others need not be parsed."""
-    return [path for path in sorted((ROOT / "tests").rglob("*.py")) if word.search(path.read_text())]
+    return [path for path in sorted((ROOT / "tests").rglob("*.py")) if word.search(text(path))]
+
+
+@cache
+def text(path: Path) -> str:
+    return path.read_text()
 
 
 @cache
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), os_name(path))
+    return ast.parse(text(path), os_name(path))
 
 
 def os_name(path: Path) -> str:
