@@ -5,7 +5,7 @@
 #   make test-full     the same with the long form of each test
 #   make check         ruff, format, mypy --strict
 #   make test-all      the test suite on each of $(PYTHONS)
-#   make test-repeat   $(REPEATED) five times in a row; REPEATED='tests/servers tests/crash tests/model tests/torture' for more
+#   make test-repeat   contract and process tests five times in a row; REPEATED='tests/servers tests/crash' for others
 #   make sanitize      contract and native tests under AddressSanitizer and UndefinedBehaviorSanitizer (sanitize-quick: fewer)
 #   make fuzz          wrong arguments and damaged segments, each test for SECONDS=60, from SEED on
 #   make differential  both backends, asked the same: likewise
