@@ -41,7 +41,7 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
     while time.monotonic() < deadline:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            _, err = process.communicate(timeout=3)
+            _, err = process.communicate(timeout=10)
             told = [line for line in err.splitlines() if line.startswith("bench ")]
             return process.returncode, "".join(told[-1:])
     raise TimeoutError(f"process {process.pid} does not end")
