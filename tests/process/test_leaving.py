@@ -71,12 +71,11 @@ def test_an_attachers_exit_leaves_the_segment(attached: Spawn, name: str, segmen
             assert passing.answer() is None
             assert passing.finish() == 0
     passing.process.wait(DEADLINE)
-    later = attached()
-    later.run("limiter.reap()")
-    assert later.run("limiter.in_flight, limiter.limit") == [1, 3]
-    creator.run("limiter.release()")
-    with hardcap.open(name, directory=segment_dir) as observer:
-        assert_all_free(observer, 3)
+    with hardcap.open(name, directory=segment_dir) as later:
+        later.reap()
+        assert (later.in_flight, later.limit) == (1, 3)
+        creator.run("limiter.release()")
+        assert_all_free(later, 3)
 
 
 def test_processes_that_only_look_leave_no_trace(spawn: Spawn, attached: Spawn, name: str, segment_dir: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Sequence
@@ -48,14 +49,14 @@ def stranger(spawn: Spawn, *, user: int = STRANGER, group: int = STRANGER, group
     return child
 
 
-@pytest.mark.parametrize("umask", [0, 0o022, 0o077, 0o777])
-def test_default_permissions_whatever_the_umask(spawn: Spawn, name: str, segment_dir: Path, umask: int) -> None:
+def test_default_permissions_whatever_the_umask(spawn: Spawn, name: str, segment_dir: Path) -> None:
     """B38: 0600, and the process's umask is left alone."""
     child = spawn()
-    code = "import hardcap, os\nos.umask(umask)\nlimiter = hardcap.open(name, limit=1, directory=directory)"
-    child.run(code, name=name, directory=os.fspath(segment_dir), umask=umask)
-    assert mode_of(segment_dir) == 0o600
-    assert child.run("os.umask(0)") == umask
+    child.run("import hardcap, os", name=name, directory=os.fspath(segment_dir))
+    for umask in (0, 0o022, 0o077, 0o777):
+        child.run("os.umask(umask)\nlimiter = hardcap.open(name, limit=1, directory=directory)", umask=umask)
+        assert mode_of(segment_dir) == 0o600
+        assert child.run("limiter.close()\nhardcap.unlink(name, directory)\nos.umask(0)") == umask
 
 
 def test_permissions_asked_for_are_exactly_those_that_result(spawn: Spawn, name: str, tmp_path: Path) -> None:
@@ -128,22 +129,27 @@ OPEN = "limiter = hardcap.open(name, **settings)"
 
 
 @namespaces.needs_root
-@pytest.mark.parametrize("owner", [0, *MEMBERS])
-@pytest.mark.parametrize("first", [0, 1])
-def test_a_group_shares_whoever_comes_first(spawn: Spawn, name: str, segment_dir: Path, owner: int, first: int) -> None:
+def test_a_group_shares_whoever_comes_first(spawn: Spawn, name: str, segment_dir: Path) -> None:
     """B38: also after a restart in another order, and in a directory of one of them."""
-    settings = shared_by_group(segment_dir, owner=owner)
     both = members(spawn)
-    for order in (first, 1 - first):
-        one, other = both[order], both[1 - order]
-        one.run(OPEN, name=name, settings=settings)
-        assert (segment_dir / name).stat().st_uid == MEMBERS[order]
-        other.run(OPEN, name=name, settings=settings)
-        assert one.run("limiter.reserve(2)")
-        assert other.run("limiter.in_flight, limiter.reserve(2), limiter.verify()") == [2, False, []]
-        assert other.run("hardcap.inspect(name, directory=settings['directory']).resources[0].in_flight") == 2
-        for member in both:
-            member.run("limiter.close()")
+    for owner, first in itertools.product((0, *MEMBERS), (0, 1)):
+        settings = shared_by_group(segment_dir, owner=owner)
+        for order in (first, 1 - first):
+            one, other = both[order], both[1 - order]
+            place = f"{name}-{owner}-{first}"
+            one.run(OPEN, name=place, settings=settings)
+            assert (segment_dir / place).stat().st_uid == MEMBERS[order]
+            assert_one_cap(one, other, place, settings)
+
+
+def assert_one_cap(one: Child, other: Child, place: str, settings: dict[str, Any]) -> None:
+    """For the one that has opened it, and the other. Both leave."""
+    other.run(OPEN, name=place, settings=settings)
+    assert one.run("limiter.reserve(2)")
+    assert other.run("limiter.in_flight, limiter.reserve(2), limiter.verify()") == [2, False, []]
+    assert other.run("hardcap.inspect(name, directory=settings['directory']).resources[0].in_flight") == 2
+    for member in (one, other):
+        member.run("limiter.close()")
 
 
 @namespaces.needs_root
