@@ -22,6 +22,7 @@ LOADED = (
     "header",
     "publishing",
     "segment",
+    "slots",
     "recovery",
     "ownership",
     "admission",

@@ -12,9 +12,10 @@ from functools import partial
 
 from hardcap import layout
 from hardcap.layout import pack
-from hardcap.ownership import claim, move_out
+from hardcap.ownership import claim
 from hardcap.recovery import sweep
 from hardcap.segment import Segment
+from hardcap.slots import mark_free
 from hardcap.strict import Strict
 from tests.support.memory import WRITES, Memory, Process, Stopped, memory
 
@@ -207,7 +208,7 @@ def _come_and_go(made: Memory, _taker: Strict, _giver: Strict) -> None:
     admission = Strict(process, slot)
     admission.reserve(BOTH, 0)
     admission.release(BOTH)
-    move_out(process, slot)
+    mark_free(process, slot)
     process.die()
 
 

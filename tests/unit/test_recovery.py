@@ -78,7 +78,7 @@ def settle_never(patch: pytest.MonkeyPatch) -> None:
 
 def settle_takes_pending_for_nothing(patch: pytest.MonkeyPatch) -> None:
     def total(self: recovery._Sweep, index: int) -> int:
-        words = self._words.column(layout.slot_word(0, index), self._segment.high_water(), recovery.STEP)
+        words = self._words.column(layout.slot_word(0, index), self._segment.high_water(), layout.SLOT_STEP)
         return sum(low(word) for slot, word in enumerate(words) if slot not in self._kept)
 
     patch.setattr(recovery._Sweep, "_sum_if_quiet", total)
