@@ -182,7 +182,8 @@ def test_ended_by_a_signal_it_leaves_nothing(tmp_path: Path) -> None:
         told = [process.stderr.readline() for _ in range(2)]
         assert told == ["1 of 6: python -m bench overload --quick --seconds 0.8\n", "overload: control\n"]
         status, _ = interrupted(process)
-        assert status == 130
+    wait_for_orphans()
+    assert status == 130
     assert not list(tmp_path.iterdir())
 
 

@@ -62,7 +62,7 @@ def test_an_approximate_burst_stays_within_its_bound(spawn: Spawn, segment_dir: 
     """B26: at most limit + (W - 1) * a, with W limiters attached that reserve, a = 1. Never under the limit."""
     burst = Burst(os.fspath(segment_dir), PROCESSES, THREADS, LIMIT, "approximate")
     with hardcap.open(burst.name, limit=LIMIT, mode="approximate", directory=segment_dir) as observer:
-        holders = holders_of_each_round(spawn, burst, ROUNDS // 2)
+        holders = holders_of_each_round(spawn, burst, ROUNDS // 4)
         assert LIMIT <= min(holders) <= max(holders) <= LIMIT + (PROCESSES - 1)
         assert_all_free(observer, LIMIT)
 
