@@ -25,7 +25,7 @@ SMALLEST: Final[dict[str, tuple[str, ...]]] = {
     "modes": (*_PROCESSES, "--rounds", "2", "--seconds", "0.01"),
     "peers": (*_PROCESSES, "--laps", "3", "--rounds", "2", "--seconds", "0.01"),
     "overshoot": (*_PROCESSES, "--rounds", "20"),
-    "growth": ("--attached", "1,4", "--deaths", "1", "--rounds", "2"),
+    "growth": ("--attached", "1,4,11", "--deaths", "1,3", "--rounds", "2"),
 }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bench.witness import Witness
 from tests.support import expected, leaks
 from tests.support.processes import Child
 
@@ -63,6 +64,13 @@ def segment_dir() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="hardcap-test-", dir="/dev/shm"))
     yield path
     shutil.rmtree(path)
+
+
+@pytest.fixture
+def seen(segment_dir: Path) -> Iterator[Witness]:
+    """The witness of those who work on this test's segments."""
+    with contextlib.closing(Witness(segment_dir / "witness")) as witness:
+        yield witness
 
 
 @pytest.fixture

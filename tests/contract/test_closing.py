@@ -36,6 +36,7 @@ CALLS: dict[str, Callable[[hardcap.Limiter], object]] = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_every_call_after_close(limiter: hardcap.Limiter, call: Callable[[hardcap.Limiter], object]) -> None:
+    """B48: one clear error, which names the segment."""
     limiter.close()
     for _ in range(2):
         with pytest.raises(hardcap.SegmentClosed, match=f"{limiter.name}': found this limiter closed"):

@@ -155,6 +155,7 @@ def test_a_config_opens_too(name: str, segment_dir: Path, kind: Kind) -> None:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_pickled_limiter_attaches_holding_nothing(limiter: hardcap.Limiter, kind: Kind, protocol: int) -> None:
+    """B36: two limiters of one name in one process are two owners."""
     assert limiter.reserve(2)
     with pickle.loads(pickle.dumps(limiter, protocol)) as arrived:
         assert (arrived.name, arrived.held, arrived.in_flight) == (limiter.name, 0, 2)

@@ -108,19 +108,24 @@ COPIES = {
 
 @pytest.mark.parametrize("way", COPIES.values(), ids=COPIES)
 def test_never_copied(limiter: hardcap.Limiter, way: Callable[[object], object]) -> None:
+    """B36: a permit is never two."""
     with limiter.admit() as permit, pytest.raises(TypeError, match="cannot be pickled or copied"):
         way(permit)
     assert_all_free(limiter, 3)
 
 
 def test_void_once_its_limiter_is_closed(limiter: hardcap.Limiter, opened: Open) -> None:
+    """B48: and another limiter of this process is not touched."""
     leaving = opened()
+    assert limiter.reserve()
     permit = leaving.admit(2)
     leaving.close()
-    assert limiter.in_flight == 0
+    assert limiter.in_flight == 1
     assert permit.released
     assert permit.release() is False
     del permit
+    assert limiter.in_flight == limiter.held == 1
+    limiter.release()
     assert_all_free(limiter, 3)
 
 

@@ -1,4 +1,4 @@
-"""No call keeps anything: no reference, no block, no memory, over a million calls."""
+"""No call keeps anything: no reference, no block, no memory, over very many calls, in the long form a million."""
 
 from __future__ import annotations
 

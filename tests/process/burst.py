@@ -81,12 +81,13 @@ class Burst:
     threads: int
     limit: int
     kind: str
+    backend: str = "auto"
     name: str = "burst"
 
     def admission(self) -> Admission:
         if self.kind in CONTROLS:
             return CONTROLS[self.kind](os.path.join(self.scratch, "count"), self.limit)
-        return hardcap.open(self.name, limit=self.limit, mode=self.kind, directory=self.scratch)
+        return hardcap.open(self.name, limit=self.limit, mode=self.kind, backend=self.backend, directory=self.scratch)
 
     def channel(self, what: str) -> Channel:
         return Channel(os.path.join(self.scratch, what))

@@ -13,11 +13,10 @@ from hardcap.backend import choose
 Owner = tuple[int, float]
 
 
-def claim_and_free(name: str, directory: str, cycles: int) -> list[Owner]:
+def claim_and_free(config: hardcap.Config, cycles: int) -> list[Owner]:
     """Own one slot after the other: pid and start of each stay, as its owner knows them."""
     owners = []
-    config = hardcap.Config(name, directory=directory)
-    with closing(segment.attach(config, choose(config.backend, name).words)) as shared:
+    with closing(segment.attach(config, choose(config.backend, config.name).words)) as shared:
         for number in range(cycles):
             slot = ownership.claim(shared)
             started_at = shared.words.load(layout.slot(slot) + layout.S_STARTED_AT)
@@ -28,20 +27,20 @@ def claim_and_free(name: str, directory: str, cycles: int) -> list[Owner]:
     return owners
 
 
-def watch(name: str, directory: str, until: str) -> list[Owner]:
+def watch(config: hardcap.Config, until: str) -> list[Owner]:
     """Look until the file ``until`` is there: each owner seen."""
     owners = set()
-    with hardcap.open(name, directory=directory) as limiter:
+    with hardcap.open(config) as limiter:
         while not os.path.exists(until):
             owners |= {(process.pid, process.started_at) for process in limiter.snapshot().processes}
     return sorted(owners)
 
 
-def attach_and_leave(name: str, directory: str, cycles: int) -> int:
+def attach_and_leave(config: hardcap.Config, cycles: int) -> int:
     """Open, reserve, release and close again and again: how many were admitted."""
     admitted = 0
     for _ in range(cycles):
-        with hardcap.open(name, directory=directory) as limiter:
+        with hardcap.open(config) as limiter:
             if limiter.reserve():
                 admitted += 1
                 limiter.release()

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Thread
+from typing import Any
 
 import hardcap
 
@@ -189,7 +190,7 @@ def forgotten(limiter: hardcap.Limiter, permits: int) -> int:
     return limiter.held
 
 
-def closed_under(name: str, directory: str, times: int) -> list[str]:
+def closed_under(times: int, name: str, **settings: Any) -> list[str]:
     """Close a limiter while threads use it: what ended each thread."""
     ends: list[str] = []
 
@@ -202,7 +203,7 @@ def closed_under(name: str, directory: str, times: int) -> list[str]:
             ends.append(type(error).__name__)
 
     for number in range(times):
-        limiter = hardcap.open(name, directory=directory)
+        limiter = hardcap.open(name, **settings)
         threads = [Thread(target=work, args=(limiter,)) for _ in range(4)]
         for thread in threads:
             thread.start()

@@ -38,46 +38,45 @@ def by_sigkill() -> None:
 WAYS = [by_return, by_sys_exit, by_os_exit, by_sigterm, by_sigkill]
 
 
-def hold(name: str, directory: str) -> int:
-    """Attach, reserve one unit, keep it. The process id."""
-    _kept.append(hardcap.open(name, directory=directory))
+def hold(config: hardcap.Config) -> None:
+    """Attach, reserve one unit, keep it."""
+    _kept.append(hardcap.open(config))
     assert _kept[-1].reserve()
-    return os.getpid()
 
 
-def hold_and_leave(name: str, directory: str, way: str) -> None:
-    hold(name, directory)
+def hold_and_leave(config: hardcap.Config, way: str) -> None:
+    hold(config)
     globals()[way]()
 
 
-def leave_in_every_way(name: str, directory: str, method: str) -> list[int | None]:
+def leave_in_every_way(config: hardcap.Config, method: str) -> list[int | None]:
     """One process of this start method after the other: their exit codes."""
     context: Any = multiprocessing.get_context(method)
     codes: list[int | None] = []
     for way in WAYS:
-        process = context.Process(target=hold_and_leave, args=(name, directory, way.__name__))
+        process = context.Process(target=hold_and_leave, args=(config, way.__name__))
         process.start()
         process.join()
         codes.append(process.exitcode)
     return codes
 
 
-def terminate_pool(name: str, directory: str, method: str) -> int:
+def terminate_pool(config: hardcap.Config, method: str) -> int:
     """Terminate a pool whose workers hold: how many they were."""
-    with multiprocessing.get_context(method).Pool(2, initializer=hold, initargs=(name, directory)) as pool:
+    with multiprocessing.get_context(method).Pool(2, initializer=hold, initargs=(config,)) as pool:
         pool.map(time.sleep, [0.001] * 4)
-        while hardcap.inspect(name, directory=directory).resources[0].in_flight < 2:
+        while hardcap.inspect(config.name, config.directory).resources[0].in_flight < 2:
             time.sleep(0.001)
     return 2
 
 
-def wait_for_interrupt(name: str, directory: str) -> None:
+def wait_for_interrupt(config: hardcap.Config) -> None:
     """Hold in forked processes until Ctrl-C, which a terminal sends to the whole group."""
     for _ in range(2):
         if not os.fork():
             break
     try:
-        hold(name, directory)
+        hold(config)
         signal.pause()
     except KeyboardInterrupt:
         sys.exit(130)

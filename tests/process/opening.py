@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import hardcap
 from tests.support.channel import Channel
@@ -10,13 +11,13 @@ from tests.support.channel import Channel
 CHANNELS = ("start", "stop", "done")
 
 
-def open_many(directory: str, rounds: int, limit: int, mode: str) -> list[tuple[int, int]]:
+def open_many(directory: str, rounds: int, **settings: Any) -> list[tuple[int, int]]:
     """For each round the inode that was opened, and how many units were to be had."""
     start, stop, done = (Channel(os.path.join(directory, what)) for what in CHANNELS)
     results = []
     for number in range(rounds):
         start.wait()
-        limiter = hardcap.open(f"round-{number}", limit=limit, mode=mode, directory=directory)
+        limiter = hardcap.open(f"round-{number}", directory=directory, **settings)
         admitted = 0
         while limiter.reserve():
             admitted += 1

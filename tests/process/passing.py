@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import multiprocessing
 import os
-import pickle
-from collections.abc import Callable
 from typing import Any
 
 import hardcap
@@ -48,15 +45,3 @@ def pass_on(limiter: hardcap.Limiter, method: str) -> list[Seen]:
         queue.close()
         queue.join_thread()
     return seen
-
-
-def refusals_to_copy(permit: hardcap.Permit) -> list[str]:
-    """How a permit answers to each way of having two of it."""
-    ways: list[Callable[[hardcap.Permit], object]] = [pickle.dumps, copy.copy, copy.deepcopy]
-    kinds = []
-    for way in ways:
-        try:
-            way(permit)
-        except TypeError:
-            kinds.append("TypeError")
-    return kinds

@@ -17,21 +17,22 @@ from tests.support.forms import FULL
 from tests.support.oracle import assert_all_free
 from tests.support.processes import RemoteError
 
-OPENERS, ROUNDS = (64, 200) if FULL else (12, 15)
+OPENERS, ROUNDS = (64, 200) if FULL else (8, 15)
 LIMIT = 7
 
 
-def test_everybody_opens_the_same_fresh_name_at_once(spawn: Spawn, segment_dir: Path, mode: str) -> None:
+def test_everybody_opens_the_same_fresh_name_at_once(spawn: Spawn, segment_dir: Path, mode: str, backend: str) -> None:
     """B16: one file, one cap, no failure, with one of them slowed down to nearly nothing."""
     setup = "from tests.process.opening import open_many"
     crowd = [spawn(prefix=["nice", "-n", "19", "taskset", "-c", "0"])]
     crowd += [spawn() for _ in range(OPENERS - 1)]
-    settings = {"directory": os.fspath(segment_dir), "rounds": ROUNDS, "limit": LIMIT, "mode": mode}
+    settings = {"limit": LIMIT, "mode": mode, "backend": backend}
     with ExitStack() as stack:
         start, stop, done = (stack.enter_context(Channel(segment_dir / what)) for what in CHANNELS)
         for child in crowd:
             child.run(setup)
-            child.post("open_many(directory, rounds, limit, mode)", **settings)
+            code = "open_many(directory, rounds, **settings)"
+            child.post(code, directory=os.fspath(segment_dir), rounds=ROUNDS, settings=settings)
         for gate in [start, stop] * ROUNDS:
             gate.send(b"." * OPENERS)
             done.collect(OPENERS)
@@ -66,18 +67,16 @@ subprocess.run([sys.executable, "-W", "error", "-c", code]).returncode, limiter.
 
 
 @namespaces.needs_namespaces
-@pytest.mark.parametrize("slots", [1, 128, 4096])
-def test_a_full_file_system_is_an_error_not_a_signal(
-    spawn: Spawn, name: str, segment_dir: Path, mode: str, slots: int
-) -> None:
+def test_a_full_file_system_is_an_error_not_a_signal(spawn: Spawn, name: str, segment_dir: Path) -> None:
     """B18: there is room for nothing but the directory: refused with the reason, no name left."""
     child = spawn(prefix=namespaces.unshare(*namespaces.MOUNTS))
     child.run(FULL_TMPFS, directory=os.fspath(segment_dir), size="4k")
-    code = "hardcap.open(name, limit=3, mode=mode, max_processes=slots, directory=directory)"
-    with pytest.raises(RemoteError, match=f"{name}.*No space left") as refusal:
-        child.run(code, name=name, mode=mode, slots=slots)
-    assert refusal.value.kind == "SegmentError"
-    assert child.run("os.listdir(directory)") == []
+    code = "hardcap.open(name, limit=3, max_processes=slots, directory=directory)"
+    for slots in (1, 128, 4096):
+        with pytest.raises(RemoteError, match=f"{name}.*No space left") as refusal:
+            child.run(code, name=name, slots=slots)
+        assert refusal.value.kind == "SegmentError"
+        assert child.run("os.listdir(directory)") == []
     assert child.finish() == 0
 
 

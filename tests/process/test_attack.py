@@ -8,8 +8,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,12 +26,6 @@ from tests.support.survivors import MOST_AT_ONCE, Survivors
 
 MOMENT = 0.03  # seconds of work under each attack
 OBJECTS = [*filter(callable, HOSTILE), *([a_strangers_file] if os.geteuid() == 0 else [])]
-
-
-@pytest.fixture
-def seen(segment_dir: Path) -> Iterator[Witness]:
-    with closing(Witness(segment_dir / "witness")) as witness:
-        yield witness
 
 
 @pytest.fixture

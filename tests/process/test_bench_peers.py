@@ -1,10 +1,12 @@
-"""``python -m bench peers`` on real processes: complete figures, and an eye that sees who loses units."""
+"""``python -m bench peers`` on real processes: an eye that sees who loses units, and what whole figures are.
+
+They are checked where all of them are measured, once: with the report.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import itertools
-import json
 import multiprocessing
 import shutil
 from contextlib import ExitStack
@@ -26,11 +28,12 @@ from bench.peer_subjects import AnyFile, EmptyMethod, PosixSemaphore, UndoneSema
 from bench.peers_outcome import Peers
 from bench.ratios import Ratio
 from bench.redis_counter import SERVERS, served
+from bench.report_runs import SMALLEST
 from bench.survival import LIMIT, Doing, Survival
 from tests.support.commands import interrupted, run, started
 from tests.support.processes import eventually
 
-SMALL = ("--quick", "--processes", "1,2", "--laps", "3", "--rounds", "2", "--seconds", "0.01")
+SMALL = ("--quick", *SMALLEST["peers"])
 MODES = {"strict/atomics", "approximate/atomics"}
 SURVIVORS = MODES | {"sysv_ipc, SEM_UNDO", "portalocker", "filelock"}
 LOSERS = {"BoundedSemaphore", "Value and its lock", "posix_ipc", "RawArray slots"}
@@ -38,19 +41,14 @@ REDIS: Final = "Redis, Lua script"
 METH_FASTCALL: Final = 0x80
 
 
-def test_every_figure_of_every_subject_and_who_survives(tmp_path: Path) -> None:
-    file = tmp_path / "peers.json"
-    done = run("bench", "peers", *SMALL, "--json", str(file))
-    assert (done.returncode, done.stderr) == (0, "")
-    results = json.loads(file.read_text())
+def check_peers(results: dict[str, Any], printed: str) -> None:
+    """Every figure of every subject, and who survives."""
     check_subjects(results)
     check_survival(results)
     check_goals(results)
     assert results["versions"]["filelock"] == version("filelock")
     assert results["sound"] is True
-    assert max(len(line) for line in done.stdout.splitlines()) <= 100
-    assert "…" not in done.stdout
-    assert ("Redis: not installed" in done.stdout) is not redis_is_installed()
+    assert ("Redis: not installed" in printed) is not redis_is_installed()
 
 
 def redis_is_installed() -> bool:

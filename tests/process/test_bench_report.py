@@ -16,7 +16,11 @@ from typing import Any
 import pytest
 
 from bench.report_pictures import PICTURES
-from bench.report_runs import SMALLEST
+from bench.report_runs import SMALLEST, read
+from bench.results import Unusable
+from tests.process.test_bench_growth import check_growth
+from tests.process.test_bench_modes import check_modes
+from tests.process.test_bench_peers import check_peers
 from tests.support.commands import interrupted, run, started
 from tests.support.forms import FULL
 from tests.support.processes import DEADLINE
@@ -26,6 +30,8 @@ OUTSIDE = re.compile(r"(?:https?:)?//|@import|url\(", re.IGNORECASE)
 LINKING = base64.b64encode(b"<svg><image href='x.png'/></svg>").decode()
 FETCHED = ("src", "href", "srcset", "action", "data", "poster")
 NAMES = {picture.name for picture in PICTURES}
+CHECKS = {"modes": check_modes, "peers": check_peers, "growth": check_growth}  # beside those of this module
+STRICTLY = {"PYTHONWARNINGS": "error"}  # the commands, and all that they start
 
 
 class Page(HTMLParser):
@@ -43,9 +49,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self._where = given.get("class", tag)
-        self.addresses += [
-            given[name] for name in ("src", "href", "srcset", "action", "data", "poster") if name in given
-        ]
+        self.addresses += [given[name] for name in FETCHED if name in given]
         self.styles += [given["style"]] if "style" in given else []
         if tag == "data":
             self.values.append(float(given["value"]))
@@ -71,16 +75,22 @@ def _links(svg: bytes) -> list[str]:
 
 @pytest.mark.timeout(300)
 def test_one_command_builds_all_of_it(tmp_path: Path) -> None:
+    """One test for all of it, since that takes long: also that each of its commands gave whole figures."""
     out = tmp_path / "report"
-    with started("bench", "report", "--smallest", "--out", str(out)) as process:
+    with started("bench", "report", "--smallest", "--out", str(out), env=STRICTLY) as process:
         printed, told = process.communicate(timeout=4 * DEADLINE)
     wait_for_orphans()
     assert process.returncode == 0, told
     assert printed == f"{out / 'index.html'}\n"
-    assert re.findall(r"^(\d) of 6: python -m bench (\w+)", told, re.MULTILINE) == [
-        (str(number), name) for number, name in enumerate(SMALLEST, 1)
+    lines = told.replace(" \n", " ").splitlines()  # where a long one was broken
+    assert [line for line in lines if not line.startswith("overload: ")] == [
+        f"{number} of 6: python -m bench {name} --quick {' '.join(SMALLEST[name])}"
+        for number, name in enumerate(SMALLEST, 1)
     ]
     chapters = json.loads((out / "report.json").read_text())
+    for name, check in CHECKS.items():
+        check_printed(chapters[name]["printed"])
+        check(chapters[name]["results"], chapters[name]["printed"])
     check_pictures(out)
     check_page((out / "index.html").read_text(), chapters)
     check_timelines(chapters)
@@ -93,6 +103,11 @@ def wait_for_orphans() -> None:
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
+
+
+def check_printed(text: str) -> None:
+    assert max(len(line) for line in text.splitlines()) <= 100
+    assert "…" not in text
 
 
 def check_pictures(out: Path) -> None:
@@ -167,16 +182,21 @@ def test_ended_by_a_signal_it_leaves_nothing(tmp_path: Path) -> None:
         told = [process.stderr.readline() for _ in range(2)]
         assert told == ["1 of 6: python -m bench overload --quick --seconds 0.8\n", "overload: control\n"]
         status, _ = interrupted(process)
-        assert status == 130
+    wait_for_orphans()
+    assert status == 130
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"overload": {"command": ""}}'])
-def test_figures_that_are_none_are_exit_status_2(tmp_path: Path, content: str | None) -> None:
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"overload": {"command": ""}}'])
+def test_figures_that_are_none_are_told(tmp_path: Path, content: str) -> None:
     file = tmp_path / "figures.json"
-    if content is not None:
-        file.write_text(content)
-    done = run("bench", "report", "--figures", str(file), "--out", str(tmp_path / "out"))
+    file.write_text(content)
+    with pytest.raises(Unusable, match=f"^cannot read '{file}': "):
+        read(file)
+
+
+def test_figures_that_are_not_there_are_exit_status_2(tmp_path: Path) -> None:
+    done = run("bench", "report", "--figures", str(tmp_path / "absent"), "--out", str(tmp_path / "out"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("bench report: cannot read '")
     assert done.stderr.count("\n") == 1

@@ -11,11 +11,12 @@ import pytest
 import hardcap
 from tests.conftest import Spawn
 from tests.process.burst import CONTROLS, Burst, conduct
+from tests.support.backends import BACKENDS
 from tests.support.forms import FULL
 from tests.support.oracle import assert_all_free
 
 LIMIT, PROCESSES, THREADS = 10, 32, 8
-ROUNDS, SMALL_ROUNDS = (500, 2000) if FULL else (200, 200)
+ROUNDS, SMALL_ROUNDS = (500, 2000) if FULL else (100, 100)
 
 START = """
 import multiprocessing
@@ -66,9 +67,11 @@ def test_an_approximate_burst_stays_within_its_bound(spawn: Spawn, segment_dir: 
         assert_all_free(observer, LIMIT)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_every_start_method_shares_the_cap(spawn: Spawn, segment_dir: Path, method: str) -> None:
-    burst = Burst(os.fspath(segment_dir), 4, 2, 3, "strict")
+@pytest.mark.parametrize(
+    ("method", "backend"), [("fork", BACKENDS[0]), ("spawn", BACKENDS[-1]), ("forkserver", BACKENDS[0])]
+)
+def test_every_start_method_shares_the_cap(spawn: Spawn, segment_dir: Path, method: str, backend: str) -> None:
+    burst = Burst(os.fspath(segment_dir), 4, 2, 3, "strict", backend)
     with hardcap.open(burst.name, limit=3, directory=segment_dir) as observer:
         assert holders_of_each_round(spawn, burst, 20, method) == [3] * 20
         assert_all_free(observer, 3)
@@ -76,10 +79,10 @@ def test_every_start_method_shares_the_cap(spawn: Spawn, segment_dir: Path, meth
 
 @pytest.mark.parametrize(("processes", "limit"), [(2, 1), (6, 3), (3, 6)])
 def test_simultaneous_reservations_never_refuse_each_other(
-    spawn: Spawn, segment_dir: Path, mode: str, processes: int, limit: int
+    spawn: Spawn, segment_dir: Path, mode: str, backend: str, processes: int, limit: int
 ) -> None:
     """B24: of k at once with f units free, at least min(k, f) win; in strict mode exactly so many."""
-    burst = Burst(os.fspath(segment_dir), processes, 1, limit, mode)
+    burst = Burst(os.fspath(segment_dir), processes, 1, limit, mode, backend)
     holders = holders_of_each_round(spawn, burst, SMALL_ROUNDS)
     assert min(holders) >= min(processes, limit)
     if mode == "strict":

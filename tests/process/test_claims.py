@@ -13,18 +13,25 @@ from tests.support.oracle import assert_all_free
 CYCLES = 1_000_000 if FULL else 2000
 
 
-def test_no_reader_sees_a_mixed_record(spawn: Spawn, name: str, segment_dir: Path, mode: str) -> None:
+CONFIG = """
+import hardcap
+from tests.process import claims
+config = hardcap.Config(name, **settings)
+"""
+
+
+def test_no_reader_sees_a_mixed_record(spawn: Spawn, name: str, segment_dir: Path, mode: str, backend: str) -> None:
     """B46: three processes claim and free the same slots all the time, two read them."""
     done = segment_dir / "done"
-    where = {"name": name, "directory": os.fspath(segment_dir), "until": os.fspath(done), "cycles": CYCLES}
+    settings = {"directory": os.fspath(segment_dir), "backend": backend}
     claimers, watchers = [spawn() for _ in range(3)], [spawn() for _ in range(2)]
     with hardcap.open(name, limit=1, mode=mode, directory=segment_dir) as observer:
         for child in claimers + watchers:
-            child.run("from tests.process import claims", **where)
+            child.run(CONFIG, name=name, settings=settings)
         for watcher in watchers:
-            watcher.post("claims.watch(name, directory, until)")
+            watcher.post("claims.watch(config, until)", until=os.fspath(done))
         for claimer in claimers:
-            claimer.post("claims.claim_and_free(name, directory, cycles)")
+            claimer.post("claims.claim_and_free(config, cycles)", cycles=CYCLES)
         pids = {child.pid for child in claimers}
         owners = {tuple(owner) for claimer in claimers for owner in claimer.answer()}
         done.touch()
@@ -34,13 +41,15 @@ def test_no_reader_sees_a_mixed_record(spawn: Spawn, name: str, segment_dir: Pat
         assert_all_free(observer, 1)
 
 
-def test_those_who_come_and_go_lose_nothing(spawn: Spawn, name: str, segment_dir: Path, mode: str) -> None:
+def test_those_who_come_and_go_lose_nothing(
+    spawn: Spawn, name: str, segment_dir: Path, mode: str, backend: str
+) -> None:
     """B46: three processes attach and leave, 50 times each; nobody is refused, every call is in the totals."""
     crowd = [spawn() for _ in range(3)]
     with hardcap.open(name, limit=3, mode=mode, directory=segment_dir) as observer:
         for child in crowd:
-            code = "from tests.process import claims\nclaims.attach_and_leave(name, directory, 50)"
-            child.post(code, name=name, directory=os.fspath(segment_dir))
+            settings = {"directory": os.fspath(segment_dir), "backend": backend}
+            child.post(f"{CONFIG}\nclaims.attach_and_leave(config, 50)", name=name, settings=settings)
         assert [child.answer() for child in crowd] == [50] * 3
         totals = observer.snapshot().totals
         assert totals.admitted == totals.released == 150

@@ -1,4 +1,4 @@
-"""Closing and interpreter exit: no noise, no crash, one clear error afterwards."""
+"""Closing and interpreter exit: no noise, no crash, and no exception in the place of another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 import hardcap
 from tests.conftest import Spawn
 from tests.support.oracle import assert_all_free
-from tests.support.processes import RemoteError
 
 STRICTEST = {"flags": ["-X", "dev"]}
 
@@ -51,50 +50,12 @@ def test_exit_is_silent(attached: Spawn, name: str, segment_dir: Path, mode: str
         assert_all_free(observer, 4)
 
 
-def test_the_original_exception_is_preserved(segment_dir: Path, name: str, mode: str) -> None:
+def test_the_original_exception_is_preserved(segment_dir: Path, name: str, mode: str, backend: str) -> None:
     """B48: neither a permit nor a limiter puts its own in the place of the one that came through."""
     with (
         pytest.raises(LookupError, match="mine"),
-        hardcap.open(name, limit=1, mode=mode, directory=segment_dir) as limiter,
+        hardcap.open(name, limit=1, mode=mode, backend=backend, directory=segment_dir) as limiter,
         limiter.admit(),
     ):
         limiter.close()
         raise LookupError("mine")
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        "reserve()",
-        "release()",
-        "admit()",
-        "snapshot()",
-        "reap()",
-        "set_limit(1)",
-        "in_flight",
-        "available",
-        "held",
-        "limit",
-    ],
-)
-def test_use_after_close(attached: Spawn, mode: str, call: str) -> None:
-    """B48: one clear error, which names the segment."""
-    child = attached(limit=2, mode=mode)
-    child.run("limiter.reserve()\nlimiter.close()\nlimiter.close()")
-    with pytest.raises(RemoteError, match=r"SegmentClosed.*closed"):
-        child.run(f"limiter.{call}")
-
-
-def test_close_gives_back_and_permits_do_not_give_twice(segment_dir: Path, name: str, mode: str) -> None:
-    """B48: a permit that outlives its limiter is void; another limiter of this process is not touched."""
-    with hardcap.open(name, limit=3, mode=mode, directory=segment_dir) as stays:
-        assert stays.reserve()
-        leaves = hardcap.open(name, directory=segment_dir)
-        permit = leaves.admit(2)
-        leaves.close()
-        assert stays.in_flight == 1
-        permit.release()
-        del permit
-        assert stays.in_flight == stays.held == 1
-        stays.release()
-        assert_all_free(stays, 3)

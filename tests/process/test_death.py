@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import hardcap
-from bench.witness import Witness
 from tests.conftest import Spawn
 from tests.support import namespaces
-from tests.support.forms import FULL
 from tests.support.oracle import assert_all_free, assert_sane
 from tests.support.processes import Child, RemoteError, eventually
-
-KILLS = 500 if FULL else 80
 
 
 def state(child: Child) -> str:
     return Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-@pytest.mark.parametrize("at_once", [1, 2])
-def test_storm_of_kills(spawn: Spawn, name: str, segment_dir: Path, at_once: int) -> None:
-    """B01: killed anywhere, also between the halves of an operation, alone or two at an instant: no unit is
-    lost, none comes twice, and nobody who survives is held up."""
-    conductor = spawn()
-    with (
-        hardcap.open(name, limit=8, directory=segment_dir) as observer,
-        closing(Witness(segment_dir / "witness")) as witness,
-    ):
-        code = "from tests.process.storm import storm\nstorm(name, directory, **settings)"
-        settings = {"workers": 4, "rounds": KILLS // at_once, "at_once": at_once, "seed": 1}
-        conductor.run(code, name=name, directory=os.fspath(segment_dir), settings=settings)
-        assert 4 < witness.peak <= 8
-        assert_all_free(observer, 8)
-        last = 4  # the workers that the end of the storm kills
-        assert 0 < observer.snapshot().totals.recovered_owners <= KILLS + last
 
 
 def test_a_killed_holder_is_recovered_once(attached: Spawn, name: str, segment_dir: Path, mode: str) -> None:

@@ -8,17 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Spawn
-from tests.support.backends import BACKENDS
 
-MODES = ["strict", "approximate"]
 OPEN = "hardcap.open(name, limit=1, mode=mode, backend=backend, directory=directory)"
 
-both = pytest.mark.parametrize("mode", MODES)
-all_backends = pytest.mark.parametrize("backend", BACKENDS)
 
-
-@both
-@all_backends
 def test_an_old_limiter_never_takes_a_new_ones_lock_for_its_own(
     spawn: Spawn, name: str, segment_dir: Path, mode: str, backend: str
 ) -> None:
@@ -33,8 +26,6 @@ def test_an_old_limiter_never_takes_a_new_ones_lock_for_its_own(
     assert child.run("limiter.held") == 1
 
 
-@both
-@all_backends
 @pytest.mark.parametrize("forked", [False, True])
 def test_a_strangers_descriptor_is_left_open(
     spawn: Spawn, name: str, segment_dir: Path, mode: str, backend: str, forked: bool
@@ -70,39 +61,3 @@ def in_a_child():
         assert child.run("in_a_child()") == 0
     else:
         child.run("daemonize()")
-
-
-@all_backends
-def test_signals_while_a_forked_child_attaches(spawn: Spawn, name: str, segment_dir: Path, backend: str) -> None:
-    """A handler's reserve is refused: it takes no second slot, and waits for no lock of its own thread."""
-    code = """
-import fcntl, signal, time
-answers = []
-
-
-def child():
-    os.close(held)
-    signal.signal(signal.SIGALRM, lambda *_: answers.append(limiter.reserve()))
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
-    ok = limiter.reserve() and answers == [False] and limiter.held == 1 and limiter.in_flight == 1
-    owners = [process for process in limiter.snapshot().processes if process.pid == os.getpid()]
-    limiter.release()
-    limiter.close()
-    os._exit(0 if ok and len(owners) == 1 else 1)
-
-
-def play():
-    global held
-    held = os.open(directory, os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)  # somebody is opening just now
-    pid = os.fork()
-    if not pid:
-        child()
-    time.sleep(0.4)
-    fcntl.flock(held, fcntl.LOCK_UN)
-    return os.waitpid(pid, 0)[1], limiter.in_flight
-"""
-    settings = {"name": name, "mode": "strict", "backend": backend, "directory": os.fspath(segment_dir)}
-    process = spawn()
-    process.run(f"import hardcap, os\n{code}\nlimiter = {OPEN.replace('limit=1', 'limit=5')}", **settings)
-    assert process.run("play()") == [0, 0]

@@ -87,10 +87,10 @@ def of(request: pytest.FixtureRequest) -> Callable[[hardcap.Limiter], tuple[Any,
     return lambda limiter: (limiter.name, limiter._connection.place.path)
 
 
-def test_every_figure(segment_dir: Path, name: str, mode: str, scrape: Scrape, of: Any) -> None:
+def test_every_figure(segment_dir: Path, name: str, mode: str, backend: str, scrape: Scrape, of: Any) -> None:
     """Units of each resource; calls, refused by the one that refused."""
     limits = {"requests": 4, "tokens": 100}
-    with hardcap.open(name, limits=limits, mode=mode, directory=segment_dir) as limiter:
+    with hardcap.open(name, limits=limits, mode=mode, backend=backend, directory=segment_dir) as limiter:
         assert limiter.reserve(3, tokens=70)
         assert not limiter.reserve(2)
         assert not any(limiter.reserve(tokens=31) for _ in range(5))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
-
-import pytest
 
 import hardcap
 from tests.conftest import Spawn
@@ -18,20 +17,17 @@ FORKS = 200 if FULL else 20
 NO_FORK_WARNING = {"flags": ["-W", "ignore:.*multi-threaded.*:DeprecationWarning"]}  # threads are the point
 
 
-@pytest.mark.parametrize("forking", [forking.__name__ for forking in forks.WAYS_TO_FORK])
-def test_a_forked_child_gives_back_nothing(
-    attached: Spawn, name: str, segment_dir: Path, mode: str, forking: str
-) -> None:
+def test_a_forked_child_gives_back_nothing(attached: Spawn, name: str, segment_dir: Path, mode: str) -> None:
     """B06: the parent holds both units; its children leave in every way there is; a third process is refused."""
     parent = attached(limit=2, mode=mode, options=NO_FORK_WARNING)
     parent.run("from tests.process import forks\nheld = forks.Held(limiter, 2)\ndel limiter")
     with hardcap.open(name, directory=segment_dir) as third:
-        for leaving in [leaving.__name__ for leaving in forks.WAYS_TO_LEAVE]:
-            code = f"forks.{forking}(lambda: forks.{leaving}(held))"
-            assert parent.run(code) == 0, leaving
+        for forking, leaving in itertools.product(forks.WAYS_TO_FORK, forks.WAYS_TO_LEAVE):
+            code = f"forks.{forking.__name__}(lambda: forks.{leaving.__name__}(held))"
+            assert parent.run(code) == 0, code
             third.reap()
-            assert third.in_flight == 2, leaving
-            assert not third.reserve(), leaving
+            assert third.in_flight == 2, code
+            assert not third.reserve(), code
         assert parent.run("held.permit.release()") is True
         assert_all_free(third, 2)
 

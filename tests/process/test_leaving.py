@@ -11,41 +11,43 @@ import pytest
 import hardcap
 from tests.conftest import Spawn
 from tests.process import leaving
+from tests.process.kinds import each_method
 from tests.support.oracle import assert_all_free
 from tests.support.processes import DEADLINE, eventually
 
-HOLD = "from tests.process import leaving\nleaving.hold(name, directory)"
+CONFIG = """
+import hardcap
+from tests.process import leaving
+config = hardcap.Config(name, **settings)
+"""
 STATUS = {"by_sigterm": -signal.SIGTERM, "by_sigkill": -signal.SIGKILL}
 
 
-@pytest.mark.parametrize(
-    ("mode", "method"),
-    [("strict", "fork"), ("strict", "spawn"), ("strict", "forkserver"), ("approximate", "fork")],
-)
+@each_method
 def test_multiprocessing_children_that_leave(
-    spawn: Spawn, name: str, segment_dir: Path, mode: str, method: str
+    spawn: Spawn, name: str, segment_dir: Path, mode: str, backend: str, method: str
 ) -> None:
     """B35: return, sys.exit, os._exit, SIGTERM, SIGKILL, and Pool.terminate."""
     parent = spawn()
-    variables = {"name": name, "directory": os.fspath(segment_dir), "method": method}
+    settings = {"directory": os.fspath(segment_dir), "backend": backend}
     with hardcap.open(name, limit=8, mode=mode, directory=segment_dir) as observer:
-        parent.run("from tests.process import leaving")
-        codes = parent.run("leaving.leave_in_every_way(name, directory, method)", **variables)
+        parent.run(CONFIG, name=name, settings=settings)
+        codes = parent.run("leaving.leave_in_every_way(config, method)", method=method)
         assert codes == [STATUS.get(way.__name__, 0) for way in leaving.WAYS]
         observer.reap()
         assert observer.in_flight == 0
-        assert parent.run("leaving.terminate_pool(name, directory, method)") == 2
+        assert parent.run("leaving.terminate_pool(config, method)") == 2
         observer.reap()
         assert [process.pid for process in observer.snapshot().processes] == [os.getpid()]
         assert_all_free(observer, 8)
 
 
-def test_interrupt_of_the_whole_group(spawn: Spawn, name: str, segment_dir: Path, mode: str) -> None:
+def test_interrupt_of_the_whole_group(spawn: Spawn, name: str, segment_dir: Path, mode: str, backend: str) -> None:
     """B35: Ctrl-C at a terminal, with three processes holding."""
     group = spawn()
     with hardcap.open(name, limit=8, mode=mode, directory=segment_dir) as observer:
-        code = "from tests.process import leaving\nleaving.wait_for_interrupt(name, directory)"
-        group.post(code, name=name, directory=os.fspath(segment_dir))
+        settings = {"directory": os.fspath(segment_dir), "backend": backend}
+        group.post(f"{CONFIG}\nleaving.wait_for_interrupt(config)", name=name, settings=settings)
         eventually(lambda: observer.in_flight == 3, "three hold")
         os.killpg(group.pid, signal.SIGINT)
         assert group.process.wait(DEADLINE) == 130
@@ -54,11 +56,9 @@ def test_interrupt_of_the_whole_group(spawn: Spawn, name: str, segment_dir: Path
 
 
 @pytest.mark.parametrize("way", [way.__name__ for way in leaving.WAYS] + ["of_group"])
-def test_an_attachers_exit_leaves_the_segment(
-    spawn: Spawn, attached: Spawn, name: str, segment_dir: Path, mode: str, way: str
-) -> None:
+def test_an_attachers_exit_leaves_the_segment(attached: Spawn, name: str, segment_dir: Path, way: str) -> None:
     """B08: the next one finds the creator's holders, whatever became of the one between; no helper process."""
-    creator = attached(limit=3, mode=mode)
+    creator = attached(limit=3)
     creator.run("limiter.reserve()")
     passing = attached()
     passing.run("limiter.reserve(), limiter.release(), limiter.reserve()")
@@ -71,12 +71,11 @@ def test_an_attachers_exit_leaves_the_segment(
             assert passing.answer() is None
             assert passing.finish() == 0
     passing.process.wait(DEADLINE)
-    later = attached()
-    later.run("limiter.reap()")
-    assert later.run("limiter.in_flight, limiter.limit") == [1, 3]
-    creator.run("limiter.release()")
-    with hardcap.open(name, directory=segment_dir) as observer:
-        assert_all_free(observer, 3)
+    with hardcap.open(name, directory=segment_dir) as later:
+        later.reap()
+        assert (later.in_flight, later.limit) == (1, 3)
+        creator.run("limiter.release()")
+        assert_all_free(later, 3)
 
 
 def test_processes_that_only_look_leave_no_trace(spawn: Spawn, attached: Spawn, name: str, segment_dir: Path) -> None:

@@ -18,9 +18,9 @@ REFUSE = "sum(not limiter.reserve() for _ in range(n))"
 
 
 def test_a_thousand_refusals_are_one_line(
-    segment_dir: Path, name: str, mode: str, caplog: pytest.LogCaptureFixture
+    segment_dir: Path, name: str, mode: str, backend: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with hardcap.open(name, limit=2, mode=mode, directory=segment_dir) as limiter:
+    with hardcap.open(name, limit=2, mode=mode, backend=backend, directory=segment_dir) as limiter:
         assert limiter.reserve(2)
         assert warnings(caplog) == []
         assert not any(limiter.reserve() for _ in range(1000))
@@ -31,10 +31,15 @@ def test_a_thousand_refusals_are_one_line(
 
 
 def test_the_next_line_counts_what_came_since(
-    segment_dir: Path, name: str, mode: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    segment_dir: Path,
+    name: str,
+    mode: str,
+    backend: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limits = {"requests": 9, "tokens": 1}
-    with hardcap.open(name, limits=limits, mode=mode, directory=segment_dir) as limiter:
+    with hardcap.open(name, limits=limits, mode=mode, backend=backend, directory=segment_dir) as limiter:
         assert not any(limiter.reserve(tokens=2) for _ in range(5))
         monkeypatch.setattr(overload, "_lines", {})  # as a minute later, or in another process
         assert not limiter.reserve(10)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 import hardcap
 from bench.witness import Witness
@@ -40,12 +37,6 @@ REMOVALS: dict[Remove, str] = {
     os.unlink: "its file removed under its users",
     replaced: "its file removed under its users",
 }
-
-
-@pytest.fixture
-def seen(segment_dir: Path) -> Iterator[Witness]:
-    with closing(Witness(segment_dir / "witness")) as witness:
-        yield witness
 
 
 def test_b40_under_load(spawn: Spawn, name: str, segment_dir: Path, mode: str, seen: Witness) -> None:

@@ -89,12 +89,12 @@ def test_forgotten_permits_come_back(attached: Spawn, name: str, segment_dir: Pa
         assert_all_free(observer, 4)
 
 
-def test_close_while_others_are_inside(attached: Spawn, name: str, segment_dir: Path, mode: str) -> None:
+def test_close_while_others_are_inside(attached: Spawn, name: str, segment_dir: Path, mode: str, backend: str) -> None:
     """B48: each thread gets the one clear error; nothing stays in flight, nothing crashes."""
     child = hammering(attached, 3, mode)
-    code = "hammer.closed_under(name, directory, times=30)"
+    settings = {"directory": os.fspath(segment_dir), "backend": backend}
     with hardcap.open(name, directory=segment_dir) as observer:
-        ends = child.run(code, directory=os.fspath(segment_dir))
+        ends = child.run("hammer.closed_under(30, name, **settings)", settings=settings)
         assert ends == ["SegmentClosed"] * (4 * 30)
         assert_all_free(observer, 3)
     assert child.finish() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Sequence
@@ -48,16 +49,14 @@ def stranger(spawn: Spawn, *, user: int = STRANGER, group: int = STRANGER, group
     return child
 
 
-@pytest.mark.parametrize("umask", [0, 0o022, 0o077, 0o777])
-def test_default_permissions_whatever_the_umask(
-    spawn: Spawn, name: str, segment_dir: Path, mode: str, umask: int
-) -> None:
+def test_default_permissions_whatever_the_umask(spawn: Spawn, name: str, segment_dir: Path) -> None:
     """B38: 0600, and the process's umask is left alone."""
     child = spawn()
-    code = "import hardcap, os\nos.umask(umask)\nlimiter = hardcap.open(name, limit=1, mode=mode, directory=directory)"
-    child.run(code, name=name, mode=mode, directory=os.fspath(segment_dir), umask=umask)
-    assert mode_of(segment_dir) == 0o600
-    assert child.run("os.umask(0)") == umask
+    child.run("import hardcap, os", name=name, directory=os.fspath(segment_dir))
+    for umask in (0, 0o022, 0o077, 0o777):
+        child.run("os.umask(umask)\nlimiter = hardcap.open(name, limit=1, directory=directory)", umask=umask)
+        assert mode_of(segment_dir) == 0o600
+        assert child.run("limiter.close()\nhardcap.unlink(name, directory)\nos.umask(0)") == umask
 
 
 def test_permissions_asked_for_are_exactly_those_that_result(spawn: Spawn, name: str, tmp_path: Path) -> None:
@@ -84,14 +83,14 @@ def test_wider_permissions_need_an_explicit_directory(name: str) -> None:
 
 
 @namespaces.needs_root
-def test_another_user_is_refused_and_never_runs_uncapped(spawn: Spawn, name: str, segment_dir: Path, mode: str) -> None:
+def test_another_user_is_refused_and_never_runs_uncapped(spawn: Spawn, name: str, segment_dir: Path) -> None:
     """B38: the error names the object, its owner and its mode."""
     os.chmod(segment_dir, 0o755)
-    with hardcap.open(name, limit=1, mode=mode, directory=segment_dir) as limiter:
+    with hardcap.open(name, limit=1, directory=segment_dir) as limiter:
         other = stranger(spawn)
-        code = "limiter = hardcap.open(name, limit=1, mode=mode, directory=directory)"
+        code = "limiter = hardcap.open(name, limit=1, directory=directory)"
         with pytest.raises(RemoteError, match=f"SegmentError.*{name}") as refusal:
-            other.run(code, name=name, mode=mode, directory=os.fspath(segment_dir))
+            other.run(code, name=name, directory=os.fspath(segment_dir))
         assert "owner" in str(refusal.value) or "root" in str(refusal.value) or "uid 0" in str(refusal.value)
         assert "600" in str(refusal.value) or "755" in str(refusal.value)
         assert not other.run("'limiter' in globals()")
@@ -99,11 +98,11 @@ def test_another_user_is_refused_and_never_runs_uncapped(spawn: Spawn, name: str
 
 
 @namespaces.needs_root
-def test_a_segment_shared_on_purpose(spawn: Spawn, name: str, segment_dir: Path, mode: str) -> None:
+def test_a_segment_shared_on_purpose(spawn: Spawn, name: str, segment_dir: Path) -> None:
     """B38: a group's segment, in a directory of its owner, with permissions said on both sides."""
     os.chown(segment_dir, 0, STRANGER)
     os.chmod(segment_dir, 0o2770)
-    settings: dict[str, Any] = {"limit": 3, "mode": mode, "directory": os.fspath(segment_dir), "permissions": 0o660}
+    settings: dict[str, Any] = {"limit": 3, "directory": os.fspath(segment_dir), "permissions": 0o660}
     with hardcap.open(name, **settings) as limiter:
         other = stranger(spawn)
         other.run("limiter = hardcap.open(name, **settings)", name=name, settings=settings)
@@ -130,24 +129,27 @@ OPEN = "limiter = hardcap.open(name, **settings)"
 
 
 @namespaces.needs_root
-@pytest.mark.parametrize("owner", [0, *MEMBERS])
-@pytest.mark.parametrize("first", [0, 1])
-def test_a_group_shares_whoever_comes_first(
-    spawn: Spawn, name: str, segment_dir: Path, mode: str, owner: int, first: int
-) -> None:
+def test_a_group_shares_whoever_comes_first(spawn: Spawn, name: str, segment_dir: Path) -> None:
     """B38: also after a restart in another order, and in a directory of one of them."""
-    settings = shared_by_group(segment_dir, owner=owner) | {"mode": mode}
     both = members(spawn)
-    for order in (first, 1 - first):
-        one, other = both[order], both[1 - order]
-        one.run(OPEN, name=name, settings=settings)
-        assert (segment_dir / name).stat().st_uid == MEMBERS[order]
-        other.run(OPEN, name=name, settings=settings)
-        assert one.run("limiter.reserve(2)")
-        assert other.run("limiter.in_flight, limiter.reserve(2), limiter.verify()") == [2, False, []]
-        assert other.run("hardcap.inspect(name, directory=settings['directory']).resources[0].in_flight") == 2
-        for member in both:
-            member.run("limiter.close()")
+    for owner, first in itertools.product((0, *MEMBERS), (0, 1)):
+        settings = shared_by_group(segment_dir, owner=owner)
+        for order in (first, 1 - first):
+            one, other = both[order], both[1 - order]
+            place = f"{name}-{owner}-{first}"
+            one.run(OPEN, name=place, settings=settings)
+            assert (segment_dir / place).stat().st_uid == MEMBERS[order]
+            assert_one_cap(one, other, place, settings)
+
+
+def assert_one_cap(one: Child, other: Child, place: str, settings: dict[str, Any]) -> None:
+    """For the one that has opened it, and the other. Both leave."""
+    other.run(OPEN, name=place, settings=settings)
+    assert one.run("limiter.reserve(2)")
+    assert other.run("limiter.in_flight, limiter.reserve(2), limiter.verify()") == [2, False, []]
+    assert other.run("hardcap.inspect(name, directory=settings['directory']).resources[0].in_flight") == 2
+    for member in (one, other):
+        member.run("limiter.close()")
 
 
 @namespaces.needs_root
@@ -170,23 +172,21 @@ def test_what_no_group_shares_is_refused(
 
 
 @namespaces.needs_root
-def test_a_process_that_changed_its_user(spawn: Spawn, name: str, segment_dir: Path, mode: str) -> None:
+def test_a_process_that_changed_its_user(spawn: Spawn, name: str, segment_dir: Path, mode: str, backend: str) -> None:
     """B38: dropped its privileges without exec, as servers' workers do: it opens segments of its new user,
     and what it opened before keeps its path and its cap."""
     os.chown(segment_dir, STRANGER, STRANGER)
     child = stranger(spawn)
-    code = "limiter = hardcap.open(name, limit=2, mode=mode, directory=directory)\nlimiter.reserve(), limiter.reap()"
-    assert child.run(code, name=name, mode=mode, directory=os.fspath(segment_dir)) == [True, 0]
+    settings = {"limit": 2, "mode": mode, "backend": backend, "directory": os.fspath(segment_dir)}
+    assert child.run(f"{OPEN}\nlimiter.reserve(), limiter.reap()", name=name, settings=settings) == [True, 0]
     assert child.run("forks.in_fork(lambda: forks.reserve_for_itself(limiter))") == 0
     assert child.run("limiter.reap(), limiter.in_flight") == [1, 1]
 
 
 @namespaces.needs_root
-def test_a_limiter_opened_before_the_change_of_user(spawn: Spawn, name: str, segment_dir: Path, mode: str) -> None:
+def test_a_limiter_opened_before_the_change_of_user(attached: Spawn, segment_dir: Path, mode: str) -> None:
     """B38: goes on working, on the same segment, and makes no second cap."""
-    child = spawn()
-    code = "import hardcap, os\nlimiter = hardcap.open(name, limit=1, mode=mode, directory=directory)"
-    child.run(code, name=name, mode=mode, directory=os.fspath(segment_dir))
+    child = attached(limit=1, mode=mode)
     child.run(f"os.setgid({STRANGER})\nos.setuid({STRANGER})")
     assert child.run("os.getresuid()") == [STRANGER] * 3
     assert child.run("limiter.reserve(), limiter.reserve(), limiter.in_flight") == [True, False, 1]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-
-import pytest
 
 import hardcap
 from bench.witness import Witness
@@ -16,12 +12,6 @@ from tests.support.processes import eventually
 from tests.support.survivors import Survivors
 
 ROUNDS = 12
-
-
-@pytest.fixture
-def seen(segment_dir: Path) -> Iterator[Witness]:
-    with closing(Witness(segment_dir / "witness")) as witness:
-        yield witness
 
 
 def test_no_false_alarm_under_load(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
+from statistics import median
 
 import pytest
 
 from tests.conftest import Spawn
-from tests.support.backends import BACKENDS
 from tests.support.processes import Child, eventually
 
-every_kind = pytest.mark.parametrize(("mode", "backend"), list(itertools.product(("strict", "approximate"), BACKENDS)))
+TIMEOUT = 0.05  # seconds
+A_HUNDREDTH = 0.01
 NO_FUTEX = "import hardcap.bell\nhardcap.bell._futex = None"
 WAIT = "permit = limiter.admit(timeout=None)\npermit.amounts"
 IN_LINE = "from hardcap.waiting import queue_of\nlen(queue_of(limiter._connection))"
@@ -29,26 +29,47 @@ while len(queue_of(limiter._connection)) < 100:
 """
 COST = """
 import time
-time.sleep(0.2)
 wall, cpu = time.monotonic(), time.process_time()
-time.sleep(2)
+time.sleep(1)
 (time.process_time() - cpu) / (time.monotonic() - wall)
+"""
+SPIN = "import hardcap.bell\nhardcap.bell.sleep = lambda address: False"
+IMPATIENT = """
+import threading, time
+waits, sleeps = [], []
+
+def note(lates, pause):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        began = time.monotonic()
+        pause()
+        lates.append(time.monotonic() - began - timeout)
+
+def wait():
+    try:
+        limiter.admit(timeout=asked)
+    except hardcap.CapExceeded:
+        pass
+
+pairs = [(waits, wait), (sleeps, lambda: time.sleep(timeout))]
+threads = [threading.Thread(target=note, args=pair) for pair in pairs]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+[waits, sleeps]
 """
 WORK = """
 import threading, time
 until = time.monotonic() + seconds
-waits, late, refused = [], [], []
+granted, refused = [], []
 
 def work(timeout):
     while time.monotonic() < until:
-        began = time.monotonic()
         try:
             permit = limiter.admit(timeout=timeout)
         except hardcap.CapExceeded:
             refused.append(1)
-            late.append(time.monotonic() - began - timeout)
             continue
-        waits.append(time.monotonic() - began)
+        granted.append(1)
         token = witness.enter()
         time.sleep(0.002)
         witness.leave(token)
@@ -57,17 +78,16 @@ def work(timeout):
 threads = [threading.Thread(target=work, args=(timeout,)) for _ in range(8)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-[waits, late, len(refused)]
+[len(granted), len(refused)]
 """
 
 
-@every_kind
 @pytest.mark.parametrize("futex", [True, False])
-def test_a_release_elsewhere_is_noticed(attached: Spawn, mode: str, backend: str, futex: bool) -> None:
-    holder, waiter = (attached(limit=1, mode=mode, backend=backend) for _ in range(2))
+def test_a_release_elsewhere_is_noticed(attached: Spawn, mode: str, futex: bool) -> None:
+    holder, waiter = (attached(limit=1, mode=mode) for _ in range(2))
     if not futex:
         waiter.run(NO_FUTEX)
-    for _ in range(5):
+    for _ in range(3):
         holder.run("assert limiter.reserve()")
         waiter.post(WAIT)
         with pytest.raises(TimeoutError):
@@ -77,10 +97,9 @@ def test_a_release_elsewhere_is_noticed(attached: Spawn, mode: str, backend: str
         waiter.run("permit.release()")
 
 
-@every_kind
-def test_a_dead_holders_units_come_to_one_who_waits(attached: Spawn, mode: str, backend: str) -> None:
+def test_a_dead_holders_units_come_to_one_who_waits(attached: Spawn, mode: str) -> None:
     """Nobody else is there to sweep, and nobody rings."""
-    holder, waiter = (attached(limit=1, mode=mode, backend=backend) for _ in range(2))
+    holder, waiter = (attached(limit=1, mode=mode) for _ in range(2))
     holder.run("assert limiter.reserve()")
     waiter.post(WAIT)
     with pytest.raises(TimeoutError):
@@ -89,10 +108,9 @@ def test_a_dead_holders_units_come_to_one_who_waits(attached: Spawn, mode: str, 
     assert waiter.answer() == {"requests": 1}
 
 
-@every_kind
-def test_a_dead_waiter_does_not_take_the_wakeup_with_it(attached: Spawn, mode: str, backend: str) -> None:
+def test_a_dead_waiter_does_not_take_the_wakeup_with_it(attached: Spawn, mode: str) -> None:
     """B20: three processes wait, the first of them is killed right before the release."""
-    holder, *waiters = (attached(limit=1, mode=mode, backend=backend) for _ in range(4))
+    holder, *waiters = (attached(limit=1, mode=mode) for _ in range(4))
     holder.run("assert limiter.reserve()")
     for waiter in waiters:
         waiter.run(IN_A_THREAD)
@@ -113,7 +131,6 @@ def until_in_line(waiter: Child, count: int) -> None:
     eventually(lambda: waiter.run(IN_LINE) == count, f"{count} wait")
 
 
-@pytest.mark.parametrize("mode", ["strict", "approximate"])
 def test_everybody_gets_a_turn(attached: Spawn, segment_dir: object, mode: str) -> None:
     """B52: four processes of eight waiters, one of which gives up and comes again; a witness counts the holders."""
     children = [attached(limit=1, mode=mode) for _ in range(4)]
@@ -123,35 +140,45 @@ def test_everybody_gets_a_turn(attached: Spawn, segment_dir: object, mode: str) 
     for child, timeout in zip(children, (0.05, 60.0, 60.0, 60.0), strict=True):
         child.post(WORK, seconds=1.5, timeout=timeout)
     answers = [child.answer() for child in children]
-    for waits, _late, _refused in answers:
-        assert waits, "a process got no turn"
-    assert min(late for _, lates, _ in answers for late in [0.0, *lates]) >= 0
-    assert sum(refused for _, _, refused in answers[1:]) == 0
+    assert all(granted for granted, _ in answers), "a process got no turn"
+    assert sum(refused for _, refused in answers[1:]) == 0
     if mode == "strict":
         assert children[0].run("witness.peak") == 1
     assert children[0].run("limiter.in_flight") == 0
 
 
-@every_kind
-def test_a_hundred_waiters_cost_next_to_nothing(attached: Spawn, mode: str, backend: str) -> None:
-    """Below a hundredth of a core on an idle machine; the bound leaves room for a busy one."""
-    child = attached(limit=0, mode=mode, backend=backend)
-    child.run(MANY)
-    assert child.run(COST) < 0.03
+@pytest.mark.parametrize(("asked", "on_time"), [(TIMEOUT, True), (3 * TIMEOUT, False)])
+def test_a_timeout_is_kept(attached: Spawn, mode: str, asked: float, on_time: bool) -> None:
+    """B52: never early, and late as a plain sleep in the same process is, with some room; a longer one is seen."""
+    child = attached(limit=0, mode=mode)
+    waits, sleeps = child.run(IMPATIENT, seconds=10 * TIMEOUT, timeout=TIMEOUT, asked=asked)
+    assert min(waits) >= 0
+    assert (median(waits) < median(sleeps) + TIMEOUT) is on_time
 
 
-def test_the_cost_of_one_that_spins_is_seen(attached: Spawn) -> None:
-    """Control: the same measure of a waiter that asks without sleeping."""
-    child = attached(limit=0)
-    child.run("import hardcap.bell\nhardcap.bell.sleep = lambda address: False")
-    child.run(MANY)
-    assert child.run(COST) > 0.03
+def test_a_hundred_waiters_cost_next_to_nothing(attached: Spawn, mode: str) -> None:
+    """Below a hundredth of a core, at least in one second of three; as many that ask without sleeping take more."""
+    crowd = [attached(limit=0, mode=mode) for _ in range(2)]
+    crowd[1].run(SPIN)
+    for child in crowd:
+        child.run(MANY)
+    for _ in range(3):
+        sleeping, spinning = costs(crowd)
+        if sleeping < A_HUNDREDTH:
+            break
+    assert sleeping < A_HUNDREDTH < spinning
 
 
-@every_kind
-def test_exit_with_waiters_in_daemon_threads(attached: Spawn, mode: str, backend: str) -> None:
+def costs(crowd: list[Child]) -> list[float]:
+    """What each takes of a core, in the same second."""
+    for child in crowd:
+        child.post(COST)
+    return [child.answer() for child in crowd]
+
+
+def test_exit_with_waiters_in_daemon_threads(attached: Spawn, mode: str) -> None:
     """Silent: the fixture looks at what was written to stderr."""
-    child = attached(limit=0, mode=mode, backend=backend, options={"flags": ("-X", "dev")})
+    child = attached(limit=0, mode=mode, options={"flags": ("-X", "dev")})
     child.run(IN_A_THREAD)
     until_in_line(child, 1)
     assert child.finish() == 0

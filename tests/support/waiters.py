@@ -8,15 +8,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import hardcap
-from hardcap.waiting import queue_of
+from hardcap.waiting import Waiter, queue_of
 from tests.support.processes import DEADLINE, eventually
 
 LONG = DEADLINE  # seconds to wait for what comes sooner
 
 
+def standing(limiter: hardcap.Limiter) -> list[Waiter]:
+    """Those of this process who wait."""
+    return queue_of(limiter._connection)._waiters.copy()
+
+
 def in_line(limiter: hardcap.Limiter) -> int:
-    """How many of this process wait."""
-    return len(queue_of(limiter._connection))
+    """How many they are."""
+    return len(standing(limiter))
 
 
 def until_in_line(limiter: hardcap.Limiter, count: int) -> None:
@@ -32,10 +37,10 @@ class Line:
         self.arrived: list[Any] = []  # in the order they got in
 
     def join(self, who: Any = None, *amounts: int, **asked: Any) -> Future[hardcap.Permit]:
-        """One more; back when it waits."""
-        before = in_line(self._limiter)
+        """One more; back when it waits, or has waited: meanwhile others may have left."""
+        before = standing(self._limiter)
         future = self._pool.submit(self._wait, who, *amounts, **{"timeout": LONG, **asked})
-        until_in_line(self._limiter, before + 1)
+        eventually(lambda: future.done() or any(waiter not in before for waiter in standing(self._limiter)), "it waits")
         return future
 
     def _wait(self, who: Any, *amounts: int, **asked: Any) -> hardcap.Permit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -24,10 +25,18 @@ from tests.support.admissions import (
     release_all,
     reserve,
 )
+from tests.support.forms import FULL
 from tests.support.interrupts import before_instruction
 from tests.support.memory import Memory, memory
+from tests.support.rounds import SEED
 
 each_mode = pytest.mark.parametrize("mode", MODES)
+STRIDE = 1 if FULL else 3  # in the short form every third instruction, another third with each seed
+
+
+def instructions() -> Iterator[int]:
+    """The numbers of instructions to interrupt, without end."""
+    return itertools.count(SEED % STRIDE, STRIDE)
 
 
 def assert_true(made: Memory, admission: Admission, changes: list[Change]) -> None:
@@ -60,7 +69,7 @@ def test_a_call_in_the_middle_of_a_call(mode: str, outer: Call, inner: Call) -> 
 @pytest.mark.parametrize("outer", [reserve, release, release_all])
 def test_a_call_at_any_instruction_of_a_call(mode: str, outer: Call, inner: Call) -> None:
     """The collector runs finalizers wherever something is allocated."""
-    for number in itertools.count():
+    for number in instructions():
         with memory(mode, LIMITS) as made:
             admission = admitted(made)
             changes: list[Change] = []
@@ -76,7 +85,7 @@ def test_a_call_at_any_instruction_of_a_call(mode: str, outer: Call, inner: Call
 @pytest.mark.parametrize("looking", [True, False])
 def test_what_a_handler_has_queued_is_applied_under_the_eyes_of_another(mode: str, looking: bool) -> None:
     """Three deep: a release inside a reservation, and somebody at any instruction of the way out."""
-    for number in itertools.count():
+    for number in instructions():
         with memory(mode, LIMITS) as made:
             admission = admitted(made)
             changes: list[Change] = []
@@ -116,7 +125,7 @@ def test_closed_in_the_middle_of_a_call(mode: str, call: Call) -> None:
 @each_mode
 def test_permits_noted_in_the_middle_of_one_another(mode: str) -> None:
     """Whatever a handler adds or takes away, what is shown in the end is the oldest."""
-    for number in itertools.count():
+    for number in instructions():
         with memory(mode, LIMITS) as made:
             admission = admitted(made)
             admission.permit_out(1, 100)
