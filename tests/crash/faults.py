@@ -74,6 +74,18 @@ FAULTS: Final = {
         ),
         _ONE_DEATH,
     ),
+    "adjusted by giving all back first": Fault(
+        "native.c",
+        (
+            (
+                "    int refused = up.count > 0 ? core_take(self->core, &up, 0, rule) : ADMITTED;\n",
+                "    core_put_back(self->core, &self->wanted);\n"
+                "    int refused = core_take(self->core, wanted, 0, rule);\n",
+            ),
+            ("    core_put_back(self->core, &down);\n", ""),
+        ),
+        _ONE_DEATH,
+    ),
     "never settled": Fault("recovery.py", (("if self._kept and locks", "if not self._kept and locks"),), _ONE_DEATH),
     "returned without being pending": Fault(
         "recovery.py", (("self._words.store(own, pack(0, pending + held))", "pass"),), _TWO_DEATHS

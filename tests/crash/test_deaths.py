@@ -33,7 +33,7 @@ def label(group: Group) -> str:
 
 @pytest.mark.parametrize("group", ONE, ids=label)
 def test_one_death(kill: Kill, group: Group) -> None:
-    """B01: in the middle of reserve, release, admit, a permit's release, open, close, reap and set_limit."""
+    """B01: in the middle of reserve, release, admit, a permit's release and adjust, open, close, reap and set_limit."""
     outcome = kill(group, 1)
     assert outcome.kills > 30
     assert outcome.held > 10

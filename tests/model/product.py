@@ -28,6 +28,7 @@ LOADED = (
     "strict",
     "approximate",
     "snapshot",
+    "portable",
 )
 
 

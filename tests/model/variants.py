@@ -171,6 +171,12 @@ VARIANTS = {
         "slot",
         ("strict", "                    self._put_back(taken, more)\n", "                    pass\n"),
     ),
+    "an adjustment that gives back first": _variant(
+        "adjusted",
+        "slot",
+        ("portable", "admission.check_held(down)", "admission.put_back(down)"),
+        ("portable", "if surplus := down if replaced else up:", "if surplus := () if replaced else up:"),
+    ),
     "a scan of the slots of old": _variant(
         "approximate, a newcomer",
         "4 in flight",
