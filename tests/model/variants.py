@@ -23,9 +23,6 @@ def _variant(scenario: str, fault: str, *edits: tuple[str, str, str]) -> Variant
 _SWEEP = """        locks.drop(segment.lock, layout.SLOT_LOCKS + slot)
         sweep(segment)
 """
-_RETURN = """            return
-        self._changed = True
-"""
 _LOOK = """        word = self._words.load(self._global[index])
         limit = self._words.load(self._limits[index])
 """
