@@ -13,7 +13,7 @@ from bench.baselines import ORIGINAL
 from bench.comparison import Comparison
 from bench.figures import Figures, percentiles
 from bench.percentiles import REPORTED
-from bench.tables import duration
+from bench.tables import duration, goal_line
 
 
 def show(comparison: Comparison) -> None:

@@ -183,6 +183,8 @@ ALL = STRICT | APPROXIMATE
 LARGE = {
     "two owners, tried twice",
     "two owners, twice",
+    "two dead, kept apart",
+    "a newcomer beside two",
     "three owners, a death",
     "a limit, two owners, a death",
     "two newcomers",
