@@ -5,7 +5,7 @@
 #   make test-full     the same with the long form of each test
 #   make check         ruff, format, mypy --strict
 #   make test-all      the test suite on each of $(PYTHONS)
-#   make test-repeat   contract and process tests five times in a row
+#   make test-repeat   contract and process tests five times in a row; REPEATED='tests/servers tests/crash' for others
 #   make sanitize      contract and native tests under AddressSanitizer and UndefinedBehaviorSanitizer (sanitize-quick: fewer)
 #   make fuzz          wrong arguments and damaged segments, each test for SECONDS=60, from SEED on
 #   make differential  both backends, asked the same: likewise
@@ -23,6 +23,7 @@ VENV ?= .venv
 ARGS ?=
 SECONDS ?= 60
 SEED ?= $(shell date +%s)
+REPEATED ?= tests/contract tests/process
 SANITIZED_TESTS ?= tests/contract tests/native
 SANITIZED_QUICK = tests/contract $(addprefix tests/native/test_,damage.py fork_from_c.py hostile.py)
 
@@ -65,7 +66,7 @@ test-all:
 test-repeat: $(VENV)/dev.stamp
 	@for round in 1 2 3 4 5; do \
 	    echo "round $$round of 5"; \
-	    $(PYTEST) tests/contract tests/process $(ARGS) || exit 1; \
+	    $(PYTEST) $(REPEATED) $(ARGS) || exit 1; \
 	done
 
 sanitize: $(VENV)/dev.stamp

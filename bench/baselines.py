@@ -187,4 +187,4 @@ def _admit() -> bool:
 
 def nothing() -> None:
     """What a gate does that has nothing to close, or to give back."""
-    return None
+    return

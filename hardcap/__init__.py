@@ -19,6 +19,7 @@ Layers, lowest first; a module imports only from those above it in this table:
     header         the shape of a segment, as its header tells it
     publishing     how a new segment gets its name
     segment        files: build, publish, attach, check, replace, unlink
+    slots          what a slot says of its owner
     viewing        files to look at: not attended
     recovery       sweep, return and settle
     attending      files to operate on: attended, without a slot
@@ -35,8 +36,8 @@ Layers, lowest first; a module imports only from those above it in this table:
     permit         what one reservation took
     waiting        who waits for room, and the thread that serves them
     limiter        Limiter: what users hold
-    portable       both in Python
-    natively       both in C
+    portable       limiter and permit in Python
+    natively       limiter and permit in C
     opening        from a configuration to a limiter
     source         where a middleware gets its limiter from
     arguments      what both middlewares take, checked
@@ -61,6 +62,7 @@ from hardcap import segment as _segment
 from hardcap import snapshot as _snapshot
 from hardcap.backend import choose
 from hardcap.config import Config, Mode
+from hardcap.directory import Directory
 from hardcap.errors import (
     BackendUnavailable,
     CapExceeded,
@@ -195,4 +197,5 @@ def unlink(name: str, directory: str | os.PathLike[str] | None = None, force: bo
     >>> hardcap.unlink("web")
     """
     Config(name, directory=directory)
-    _segment.unlink(name, directory, choose(None, name).words, force=force)
+    path = Directory.of_operator(directory).file(name)
+    _segment.unlink(name, directory, choose(None, path).words, force=force)

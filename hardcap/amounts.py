@@ -1,13 +1,16 @@
-"""What a caller asks for: amounts by position and by name, checked, as pairs of resource index and units."""
+"""What a caller asks for: amounts by position and by name, checked, as pairs of resource index and units.
+
+What is none of those is a :class:`ConfigError`.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Final
 
-from hardcap.config import check_integer
+from hardcap.errors import ConfigError
 from hardcap.layout import MAX_AMOUNT, MAX_LIMIT
+from hardcap.settings import check_integer, check_seconds
 
 Wanted = tuple[tuple[int, int], ...]  # (resource index, units), each positive, each resource once
 
@@ -29,7 +32,7 @@ def wanted(names: tuple[str, ...], amount: int, amounts: dict[str, int]) -> Want
     """The amounts asked for. A positional one is of the first resource; by name, those not named are 0."""
     found = tuple((index, units) for index, units in given(names, amount, amounts) if units)
     if not found:
-        raise ValueError(f"amounts are {amounts}, allowed: at least one from 1 to {MAX_AMOUNT}")
+        raise ConfigError("amount", amounts, f"at least one from 1 to {MAX_AMOUNT}")
     return found
 
 
@@ -39,19 +42,24 @@ def given(names: tuple[str, ...], amount: int, amounts: dict[str, int]) -> Wante
         return ((0, check_integer("amount", amount, 1, MAX_AMOUNT)),)
     if amount is not ONE:
         check_integer("amount", amount, 1, MAX_AMOUNT)
-        if names[0] in amounts:
-            raise ValueError(f"{names[0]} is given by position and by name, allowed: one of them")
-        amounts = {names[0]: amount, **amounts}
+        amounts = with_first(names, amount, amounts)
     checked = {index_of(names, name): check_integer(name, units, 0, MAX_AMOUNT) for name, units in amounts.items()}
     return tuple(checked.items())
 
 
+def with_first(names: tuple[str, ...], value: int, named: Mapping[str, int]) -> dict[str, int]:
+    """What is given by name, and by position for the first resource."""
+    if names[0] in named:
+        raise ConfigError(names[0], (value, named[names[0]]), "by position or by name, not both")
+    return {names[0]: value, **named}
+
+
 def index_of(names: tuple[str, ...], name: str) -> int:
-    """The index of a resource. Raises ``ValueError`` that names those there are."""
+    """The index of a resource; an error that names those there are."""
     if name not in names:
         if name in _ELSEWHERE:
-            raise ValueError(f"{name!r} is no argument of this call, allowed: in {_ELSEWHERE[name]}")
-        raise ValueError(f"resource is {name!r}, allowed: {', '.join(names)}")
+            raise ConfigError("argument", name, f"in {_ELSEWHERE[name]}")
+        raise ConfigError("resource", name, ", ".join(names))
     return names.index(name)
 
 
@@ -62,23 +70,19 @@ def check_headroom(headroom: int) -> int:
 
 def check_timeout(timeout: float | None) -> float | None:
     """Seconds from 0, or None: for ever."""
-    if timeout is not None:
-        number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-        if not number or not 0 <= timeout < math.inf:
-            raise ValueError(f"timeout is {timeout!r}, allowed: seconds from 0, or None")
-    return timeout
+    return None if timeout is None else check_seconds("timeout", timeout, ", or None")
 
 
 def limits_by_index(names: tuple[str, ...], limits: Mapping[str, int]) -> dict[int, int]:
-    """New limits by resource index. `ConfigError` for one that is no integer from 0 to 2**31 - 1."""
+    """New limits by resource index."""
     return {index_of(names, name): check_integer(name, limit, 0, MAX_LIMIT) for name, limit in limits.items()}
 
 
 def merged(before: Wanted, changes: Wanted) -> Wanted:
-    """Amounts with some of them replaced. Raises ``ValueError`` if nothing would be left."""
+    """Amounts with some of them replaced; something must be left."""
     found = {**dict(before), **dict(changes)}
     if not any(found.values()):
-        raise ValueError("nothing would be held, allowed: at least one amount from 1, or release")
+        raise ConfigError("what would be held", found, "at least one amount from 1, or release")
     return tuple((index, units) for index, units in found.items() if units)
 
 

@@ -23,7 +23,7 @@ from typing import cast
 from hardcap import bell, layout
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted
-from hardcap.layout import LOW, MAX_LIMIT, SLOT_BYTES, U64, WORD
+from hardcap.layout import LOW, MAX_LIMIT, SLOT_STEP, U64
 from hardcap.segment import Segment
 from hardcap.words import PlainWords
 
@@ -157,7 +157,7 @@ class Approximate(Admission):
             return
 
     def _see_new_slots(self) -> None:
-        count, step = self.segment.high_water(), SLOT_BYTES // WORD
+        count, step = self.segment.high_water(), SLOT_STEP
         firsts = [layout.slot_word(0, index) for index in range(len(self._own))]
         self._columns = [self._words.column(first, count, step) for first in firsts]
         self._high_water = count

@@ -70,6 +70,6 @@ class ExemptPaths:
 def units(amount: Callable[[Any], Amount] | None, request: Any) -> Amount:
     """What a request asks for."""
     wanted = 1 if amount is None else amount(request)
-    if wanted == {}:
+    if not wanted or not isinstance(wanted, int | Mapping):
         raise ConfigError("amount", wanted, "a number of units, or units by resource, at least one")
     return wanted

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from hardcap import layout, locks, recovery
 from hardcap.amounts import limits_by_index
 from hardcap.config import Config
-from hardcap.directory import Directory
+from hardcap.directory import Directory, failure
 from hardcap.errors import SegmentError
 from hardcap.header import parse, read_ours
 from hardcap.segment import Segment, absent, ended, join
@@ -24,13 +24,13 @@ class Attended:
         self._place = place
 
     @property
-    def resources(self) -> tuple[str, ...]:
-        """Their names, in order."""
-        return self._segment.shape.resources
+    def limits(self) -> dict[str, int]:
+        """The limits in force, in units, by resource in order."""
+        return self._segment.limits()
 
     def set_limits(self, limits: Mapping[str, int]) -> None:
         """As ``Limiter.set_limit``: for all processes, at once."""
-        checked = limits_by_index(self.resources, limits)
+        checked = limits_by_index(self._segment.shape.resources, limits)
         with self._place.locked():
             if found := self._segment.end():
                 raise ended(self._segment.path, found)
@@ -46,16 +46,24 @@ def attending(name: str, directory: str | os.PathLike[str] | None, map_words: Ma
     """The segment of that name. :class:`SegmentError` where there is none, or nobody else is attached to it."""
     config = Config(name, directory=directory)
     place = Directory.of_operator(directory)
-    with place.locked() as descriptor:
-        file = place.open_file(descriptor, name, os.O_RDWR)
-        if file is None:
-            raise absent(place.file(name))
-        try:
-            segment = _attend(place.file(name), config, map_words, file)
-        finally:
-            locks.close(file)
+    try:
+        segment = _open(place, config, map_words)
+    except OSError as error:
+        raise failure(place.file(name), error, "a segment to operate on") from error
     with contextlib.closing(segment):
         yield Attended(segment, place)
+
+
+def _open(place: Directory, config: Config, map_words: MapWords) -> Segment:
+    path = place.file(config.name)
+    with place.locked() as descriptor:
+        file = place.open_file(descriptor, config.name, os.O_RDWR)
+        if file is None:
+            raise absent(path)
+        try:
+            return _attend(path, config, map_words, file)
+        finally:
+            locks.close(file)
 
 
 def _attend(path: str, config: Config, map_words: MapWords, file: int) -> Segment:

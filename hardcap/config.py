@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
@@ -21,15 +22,13 @@ from hardcap.settings import (
     Limits,
     Mode,
     RetryAfter,
-    check_integer,
-    check_limits,
     check_path,
-    check_resource,
 )
 
-__all__ = ["Config", "Limits", "MiddlewareSettings", "Mode", "check_integer", "check_limits", "check_resource"]
+__all__ = ["Config", "Limits", "MiddlewareSettings", "Mode"]
 
 PREFIX = "HARDCAP_"
+_KUBERNETES = re.compile(r"(.*_)?(SERVICE_.*|PORT(_.*)?)")  # of a service called hardcap, hardcap-api and so on
 
 Values = dict[str, Any]
 Label = Callable[[str], str]
@@ -89,7 +88,8 @@ class Config:
         """The configuration in ``HARDCAP_NAME``, ``HARDCAP_LIMIT`` and so on, those of the middlewares too.
 
         ``HARDCAP_CONFIG`` names a TOML file, which the other variables override. An unknown variable with this prefix
-        is a `ConfigError`; ``HARDCAP_SERVICE_*`` and ``HARDCAP_PORT*``, which Kubernetes sets, are left alone.
+        is a `ConfigError`; those that Kubernetes sets for a service called ``hardcap`` or ``hardcap-api``
+        (``HARDCAP_SERVICE_HOST``, ``HARDCAP_API_PORT``) are left alone.
 
         >>> hardcap.Config.from_env({"HARDCAP_NAME": "web", "HARDCAP_LIMIT": "requests=10,tokens=8192"}).limits
         {'requests': 10, 'tokens': 8192}
@@ -184,7 +184,7 @@ def _override(values: Values, key: str, text: str) -> None:
 def _variables(environ: Mapping[str, str], prefix: str) -> dict[str, str]:
     """The text of each of our variables, by its name without the prefix."""
     texts = {name.removeprefix(prefix): text for name, text in environ.items() if name.startswith(prefix)}
-    texts = {name: text for name, text in texts.items() if not name.startswith(("SERVICE_", "PORT"))}
+    texts = {name: text for name, text in texts.items() if not _KUBERNETES.fullmatch(name)}
     spellings = {"config": "CONFIG"} | {key: setting.variable for key, setting in SETTINGS.items()}
     spellings |= {name.lower(): name for name in spellings.values()}
     _refuse_unknown("environment variable", texts, spellings, prefix)

@@ -8,7 +8,7 @@ import logging
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hardcap import bell, layout, locks, overload, recovery, snapshot
@@ -19,8 +19,9 @@ from hardcap.backend import Backend
 from hardcap.config import Config
 from hardcap.directory import Directory
 from hardcap.errors import CapExceeded, SegmentClosed, SegmentError
-from hardcap.ownership import claim, move_out
+from hardcap.ownership import claim
 from hardcap.segment import Segment
+from hardcap.slots import mark_free
 
 log = logging.getLogger("hardcap")
 
@@ -32,10 +33,10 @@ class _Attachment:
         self.segment = segments.attach(config, backend.words)
         try:
             self.slot = claim(self.segment)
+            self.admission = backend.admission(self.segment, self.slot)
         except BaseException:
             self.segment.close()
             raise
-        self.admission = backend.admission(self.segment, self.slot)
         self._given_back = False
 
     def close(self) -> None:
@@ -60,7 +61,7 @@ class _Attachment:
         """Each step may be repeated, until all of them are done."""
         if not self._given_back and self.segment.is_locked():  # else the slot may be somebody else's by now
             self.admission.give_back_all()
-            move_out(self.segment, self.slot)
+            mark_free(self.segment, self.slot)
             bell.ring(self.segment.words)
         self._given_back = True
         self.admission.let_go()
@@ -87,7 +88,7 @@ class Connection:
     def __init__(self, config: Config, backend: Backend, reopen: Callable[[Config], Any]) -> None:
         self.backend = backend
         self.reopen = reopen  # what a pickled limiter calls where it arrives
-        self.place = Directory(config.directory)
+        self.place = Directory.of(config)
         self.config = dataclasses.replace(config, directory=self.place.path)  # wherever this process or a child moves
         self.path = self.place.file(config.name)
         self.enforced = config.enforce is not False
@@ -139,6 +140,20 @@ class Connection:
             raise
         return attachment
 
+    @contextlib.contextmanager
+    def visiting(self) -> Iterator[Admission]:
+        """The admission in use, whose memory stays mapped for the length of the block."""
+        admission = self.live()
+        with admission.visit():
+            yield admission
+
+    @contextlib.contextmanager
+    def operating(self) -> Iterator[Segment]:
+        """The segment, with its locks known to be ours: by them others are taken for dead."""
+        with self.visiting() as admission:
+            self.check_lock(admission.segment)
+            yield admission.segment
+
     def close(self) -> None:
         """Idempotent. While another thread is inside a call, that one clears up as it leaves."""
         locks.notice_fork()
@@ -158,11 +173,9 @@ class Connection:
 
     def look_again(self) -> bool:
         """After a refusal: sweep for dead owners if it is due. Whether something came back, so that one asks again."""
-        admission = self.live()
-        with admission.visit():
-            self.check_lock(admission.segment)
-            self.check_in_use(admission.segment)
-            return recovery.is_due(admission.segment) and recovery.sweep(admission.segment).changed
+        with self.operating() as segment:
+            self.check_in_use(segment)
+            return recovery.is_due(segment) and recovery.sweep(segment).changed
 
     def refuse(self, wanted: Wanted, refused: int) -> int:
         """Count a refusal. A dry run then takes the units all the same: ``ADMITTED``."""
@@ -177,19 +190,17 @@ class Connection:
 
     def ring_bell(self) -> None:
         """Wake all who sleep, in this process and in others: they ask again."""
-        admission = self.live()
-        with admission.visit():
+        with self.visiting() as admission:
             bell.ring(admission.segment.words)
 
     def arm_bell(self) -> int:
         """Set the bell, before asking once more; where it is."""
-        admission = self.live()
-        with admission.visit():
+        with self.visiting() as admission:
             return bell.arm(admission.segment.words)
 
     def check_lock(self, segment: Segment) -> None:
-        """Close, and raise, if other code has closed the descriptor of our locks: the slot is not ours any more."""
-        if not segment.is_locked():
+        """Close, and raise, if other code has closed a descriptor of our locks: they prove nothing any more."""
+        if not (segment.is_locked() and segment.can_sweep()):
             self.close()
             remedy = "do not close descriptors you did not open; open the limiter after daemonizing"
             raise SegmentError(self.path, "the descriptor of its locks closed by other code", "it open", remedy)
@@ -211,8 +222,7 @@ class Connection:
 
     def exceeded(self, wanted: Wanted, headroom: int, index: int) -> CapExceeded:
         """The error for a reservation that resource ``index`` refused."""
-        admission = self.live()
-        with admission.visit():
+        with self.visiting() as admission:
             limit = admission.segment.words.load(layout.limit_word(index))
             count = snapshot.in_flight(admission.segment, index)
         name = admission.segment.shape.resources[index]

@@ -16,14 +16,16 @@ from collections.abc import Iterator
 from typing import Self
 
 from hardcap import locks
+from hardcap.config import Config
 from hardcap.errors import SegmentError
+from hardcap.settings import OWNER_ONLY
 
 LOCK_PATIENCE = 10.0  # seconds
 _HANDLE = os.O_PATH | os.O_NOFOLLOW
-OWNER_ONLY = 0o600
 _GROUP = 0o060
 _ANY_MODE = 0o777
 REMOVED = "its file removed under its users"
+UNTOUCHED = "it was left untouched; remove it or choose another name"
 
 
 def default_directory() -> str:
@@ -38,6 +40,11 @@ class Directory:
         self.path = os.path.abspath(default_directory() if path is None else path)
         self.explicit = self.path != default_directory()
         self.permissions = permissions
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """For who opens a segment, as the configuration says."""
+        return cls(config.directory, permissions=config.permissions or OWNER_ONLY)
 
     @classmethod
     def of_operator(cls, path: str | os.PathLike[str] | None) -> Self:
@@ -116,6 +123,8 @@ class Directory:
                     raise SegmentError(self.path, found, "it free within that time", remedy) from None
                 time.sleep(pause)
                 pause = min(pause * 2, 0.02)
+            except OSError as error:
+                raise failure(self.path, error, "a directory that can be locked") from error
 
     def _still_named(self, descriptor: int) -> bool:
         with contextlib.suppress(FileNotFoundError):
@@ -141,11 +150,10 @@ class Directory:
 
     def vet(self, path: str, status: os.stat_result, directory: os.stat_result) -> None:
         """:class:`SegmentError` unless an object of that status, in that directory, may be a segment of ours."""
-        remedy = "it was left untouched; remove it or choose another name"
         if not stat.S_ISREG(status.st_mode):
-            raise SegmentError(path, _kind(status.st_mode), "a regular file", remedy)
+            raise SegmentError(path, _kind(status.st_mode), "a regular file", UNTOUCHED)
         if status.st_nlink != 1:
-            raise SegmentError(path, f"a file with {status.st_nlink} links", "exactly one", remedy)
+            raise SegmentError(path, f"a file with {status.st_nlink} links", "exactly one", UNTOUCHED)
         if status.st_uid != os.geteuid() and not self._is_shared(status, directory):
             raise self._not_ours(path, status, directory)
         if stat.S_IMODE(status.st_mode) & ~self.permissions:
@@ -163,7 +171,7 @@ class Directory:
         return status.st_uid == directory.st_uid or (for_group and status.st_gid == directory.st_gid)
 
     def _not_ours(self, path: str, status: os.stat_result, directory: os.stat_result) -> SegmentError:
-        expected, remedy = f"a file of user {os.geteuid()}", "it was left untouched; remove it or choose another name"
+        expected, remedy = f"a file of user {os.geteuid()}", UNTOUCHED
         if self.explicit:
             expected += f", of user {directory.st_uid}, or shared in group {directory.st_gid}"
             remedy += (

@@ -56,7 +56,7 @@ class CapExceeded(HardcapError):
 
 
 class ReleaseError(HardcapError, ValueError):
-    """More was to be released than this limiter holds. Nothing changed.
+    """More units of ``resource`` were to be released than this limiter holds. Nothing changed.
 
     >>> hardcap.open("web", limit=2).release()
     Traceback (most recent call last):
@@ -78,7 +78,9 @@ class ReleaseError(HardcapError, ValueError):
 
 
 class ConfigError(HardcapError, ValueError):
-    """A setting is not what it may be. Raised before any file is touched, unless the file is what it contradicts.
+    """A setting or an argument is not what it may be: ``key`` is ``value``, ``allowed`` says what may be.
+
+    Raised before any file is touched, unless the file is what it contradicts. It is a ``ValueError`` too.
 
     >>> hardcap.open("web", limit=-1)
     Traceback (most recent call last):
@@ -96,7 +98,7 @@ class ConfigError(HardcapError, ValueError):
 
 
 class SegmentError(HardcapError):
-    """The shared segment cannot be used: ``segment`` is its path.
+    """The shared segment cannot be used: ``segment`` is its path. What was ``found``, ``expected``, and what to do.
 
     >>> hardcap.inspect("wbe")
     Traceback (most recent call last):
@@ -116,7 +118,7 @@ class SegmentError(HardcapError):
 
 
 class LayoutMismatch(SegmentError):
-    """The segment was written by a hardcap with another memory layout, and somebody is attached to it.
+    """The segment has another memory layout, or a damaged header; somebody is attached, or no limit was given.
 
     >>> error = hardcap.LayoutMismatch("/dev/shm/hardcap-1000/web", "layout version 2", "version 1", "stop them")
     >>> print(error)

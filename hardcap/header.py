@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 
 from hardcap import layout
 from hardcap.config import Mode
-from hardcap.directory import REMOVED
+from hardcap.directory import REMOVED, UNTOUCHED
 from hardcap.errors import LayoutMismatch, SegmentError
+from hardcap.settings import RESOURCE
 from hardcap.words import words_of
 
 MODE_NUMBERS = {Mode.strict: 1, Mode.approximate: 2}
@@ -18,7 +18,6 @@ _RETIRED = {
     layout.RETIRED_BY_FORCE: "it retired by unlink --force",
     layout.RETIRED_NAMELESS: REMOVED,
 }
-_RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +41,8 @@ def read_ours(path: str, file: int) -> bytes:
     """The header's bytes, of whatever layout version; :class:`SegmentError` for a file that is no segment."""
     image = os.pread(file, layout.HEADER_BYTES, 0)
     if len(image) < layout.HEADER_BYTES or words_of(image, layout.H_MAGIC, 1)[0] != layout.MAGIC:
-        remedy = "it was left untouched; remove it or choose another name"
-        raise SegmentError(
-            path, f"a file of {os.fstat(file).st_size} bytes without hardcap's magic", "a segment", remedy
-        )
+        found = f"a file of {os.fstat(file).st_size} bytes without hardcap's magic"
+        raise SegmentError(path, found, "a segment", UNTOUCHED)
     return image
 
 
@@ -63,7 +60,7 @@ def parse(path: str, image: bytes, file: int) -> Header:
         and size == actual == layout.segment_bytes(slots)
         and mode in _MODES
         and 1 <= resources == len(set(names))
-        and all(map(_RESOURCE.fullmatch, names))
+        and all(map(RESOURCE.fullmatch, names))
         and max(limits) <= layout.MAX_LIMIT
         and flag in (0, *_RETIRED)
     )

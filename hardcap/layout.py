@@ -23,6 +23,7 @@ CACHE_LINE: Final = 64
 HEADER_BYTES: Final = 4096
 RESOURCE_BYTES: Final = 256
 SLOT_BYTES: Final = 256
+SLOT_STEP: Final = SLOT_BYTES // WORD  # from a slot's word to the same one of the next
 SLOTS_OFFSET: Final = HEADER_BYTES + 4 * RESOURCE_BYTES
 
 MAX_RESOURCES: Final = 4

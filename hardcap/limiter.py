@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Self
 
 from hardcap import recovery, snapshot, waiting
-from hardcap.amounts import ONE, Wanted, limits_by_index
+from hardcap.amounts import ONE, Wanted, limits_by_index, with_first
 from hardcap.config import Config, Mode
 from hardcap.connection import Connection
-from hardcap.directory import OWNER_ONLY, Directory
+from hardcap.errors import ConfigError
 from hardcap.permit import Permit
 from hardcap.snapshot import Snapshot
 from hardcap.verification import Finding, verify_attached
@@ -40,8 +40,9 @@ class Limiter:
         """Decide and count in one step: True, and the units are held until :meth:`release`; or False, and nothing is.
 
         ``amount`` is units of the first resource; by name, those not named are 0. ``headroom`` admits only if that
-        many units of each resource asked for stay free: for low-priority traffic. Raises ``ValueError`` for an amount
-        that is no integer from 1 to 2**31 - 1 (0 by name, beside a positive one), and :class:`SegmentError`.
+        many units of each resource asked for stay free: for low-priority traffic. Raises :class:`ConfigError` (which is
+        a ``ValueError``) for an amount that is no integer from 1 to 2**31 - 1 (0 by name, beside a positive one), and
+        :class:`SegmentError`.
 
         >>> limiter = hardcap.open("web", limits={"requests": 2, "tokens": 100})
         >>> limiter.reserve(), limiter.reserve(requests=1, tokens=60), limiter.reserve(tokens=60)
@@ -52,7 +53,9 @@ class Limiter:
         raise NotImplementedError
 
     def release(self, amount: int = ONE, /, **amounts: int) -> None:
-        """Give back what :meth:`reserve` took. More than this process holds: :class:`ReleaseError`, nothing changed.
+        """Give back what :meth:`reserve` took. More than this limiter holds: :class:`ReleaseError`, nothing changed.
+
+        :class:`ConfigError` for an amount as in :meth:`reserve`, :class:`SegmentClosed` after :meth:`close`.
 
         >>> limiter = hardcap.open("web", limit=2)
         >>> if limiter.reserve(2):
@@ -70,7 +73,7 @@ class Limiter:
         as far as they ask for the same resources with no more ``headroom``; among processes there is no order, and
         ``reserve`` and calls that do not wait may go before those who do. A wait that a timeout or an exception ends
         holds nothing; one that a timeout ends counts as one call refused. Closing the limiter ends all waits, with
-        :class:`SegmentClosed`. Also raises ``ValueError`` and :class:`SegmentError`, as :meth:`reserve` does.
+        :class:`SegmentClosed`. Also raises :class:`ConfigError` and :class:`SegmentError`, as :meth:`reserve` does.
 
         >>> limiter = hardcap.open("web", limit=1)
         >>> with limiter.admit():
@@ -146,8 +149,7 @@ class Limiter:
         >>> limiter.limits
         {'requests': 2, 'tokens': 100}
         """
-        admission = self._connection.live()
-        with admission.visit():
+        with self._connection.visiting() as admission:
             return admission.segment.limits()
 
     def set_limit(self, limit: int | None = None, /, **limits: int) -> None:
@@ -165,17 +167,13 @@ class Limiter:
         """
         names = self._names()
         if limit is not None:
-            if names[0] in limits:
-                raise ValueError(f"{names[0]} is given by position and by name, allowed: one of them")
-            limits = {names[0]: limit, **limits}
+            limits = with_first(names, limit, limits)
         if not limits:
-            raise ValueError("no limit given, allowed: set_limit(10) or set_limit(tokens=4096)")
+            raise ConfigError("set_limit", "called without a limit", "set_limit(10) or set_limit(tokens=4096)")
         checked = limits_by_index(names, limits)
-        admission = self._connection.live()
-        with admission.visit(), self._connection.place.locked():
-            self._connection.check_lock(admission.segment)
-            self._connection.check_in_use(admission.segment)
-            admission.segment.set_limits(checked)
+        with self._connection.place.locked(), self._connection.operating() as segment:
+            self._connection.check_in_use(segment)
+            segment.set_limits(checked)
 
     @property
     def in_flight(self) -> int:
@@ -187,8 +185,7 @@ class Limiter:
         >>> one.in_flight, other.in_flight
         (3, 3)
         """
-        admission = self._connection.live()
-        with admission.visit():
+        with self._connection.visiting() as admission:
             return snapshot.in_flight(admission.segment, 0)
 
     @property
@@ -209,8 +206,7 @@ class Limiter:
         >>> one.reserve(2), one.held, other.held
         (True, 2, 0)
         """
-        admission = self._connection.live()
-        with admission.visit():
+        with self._connection.visiting() as admission:
             return admission.held(0)
 
     def snapshot(self) -> Snapshot:
@@ -222,11 +218,9 @@ class Limiter:
         >>> limiter.snapshot().totals.rejected
         {'requests': 1}
         """
-        admission = self._connection.live()
-        with admission.visit():
-            self._connection.check_lock(admission.segment)
-            self._connection.notice_end(admission.segment)
-            return snapshot.read(admission.segment, self._connection.backend.name, admission.slot)
+        with self._connection.operating() as segment:
+            self._connection.notice_end(segment)
+            return snapshot.read(segment, self._connection.backend.name, self._connection.live().slot)
 
     def reap(self) -> int:
         """Recover dead owners now; how many were cleared up. One whose operation was cut in half may need another.
@@ -235,11 +229,9 @@ class Limiter:
         >>> limiter.reap()  # nobody has died
         0
         """
-        admission = self._connection.live()
-        with admission.visit():
-            self._connection.check_lock(admission.segment)
-            self._connection.notice_end(admission.segment)
-            return recovery.sweep(admission.segment).owners
+        with self._connection.operating() as segment:
+            self._connection.notice_end(segment)
+            return recovery.sweep(segment).owners
 
     def verify(self) -> list[Finding]:
         """Which invariants the segment breaks, each with what to do; an empty list if none, as should be.
@@ -252,11 +244,8 @@ class Limiter:
         >>> for finding in limiter.verify():
         ...     print(finding)
         """
-        admission = self._connection.live()
-        with admission.visit():
-            self._connection.check_lock(admission.segment)
-            permissions = self._connection.config.permissions or OWNER_ONLY
-            return verify_attached(admission.segment, Directory(self._connection.place.path, permissions=permissions))
+        with self._connection.operating() as segment:
+            return verify_attached(segment, self._connection.place)
 
     def close(self) -> None:
         """Give back what is held and detach. Idempotent; afterwards every call raises :class:`SegmentClosed`.

@@ -129,9 +129,10 @@ class Sweeper:
     @contextlib.contextmanager
     def turn(self) -> Iterator[int | None]:
         """The descriptor; its locks are gone at the end. None to a sweep that interrupts another in the same thread:
-        it would share that one's locks."""
+        it would share that one's locks. None too where other code has closed the descriptor: a lock that is taken on
+        another file proves nobody dead."""
         with self._turn:
-            if self._under_way:
+            if self._under_way or not self.is_ours():
                 yield None
                 return
             self._under_way = True
@@ -140,7 +141,12 @@ class Sweeper:
                 yield self._descriptor
             finally:
                 self._under_way = False
-                drop_all(self._descriptor)
+                if self.is_ours():
+                    drop_all(self._descriptor)
+
+    def is_ours(self) -> bool:
+        """Whether the descriptor still is the one that was opened for this."""
+        return is_ours(self._descriptor)
 
     def close(self) -> None:
         """Close the description."""

@@ -465,12 +465,27 @@ HOT void put_back(Word *base, const Resource *r, uint64_t units)
     put(base, r->own, peek(base, r->own) - units * HIGH_ONE);
 }
 
+static __attribute__((cold, noinline)) void wake_all(Word *bell)
+{
+    atomic_store(bell, 0);
+    syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* [W1] release: strict's swap comes before this load, both sequentially consistent; approximate's store may not. */
+HOT void ring(const Core *self, Word *base)
+{
+    if (atomic_load(base + self->bell) != 0)
+        wake_all(base + self->bell);
+}
+
 HOT int reserve_strict(const Core *self, Word *base, const Wanted *wanted, uint64_t headroom, Rule rule)
 {
     for (int i = 0; i < wanted->count; i++) {
         if (!take(base, &self->resources[wanted->index[i]], wanted->units[i], headroom, rule)) {
             for (int k = 0; k < i; k++)
                 put_back(base, &self->resources[wanted->index[k]], wanted->units[k]);
+            if (i) /* a waiter may have been refused meanwhile what was taken for nothing [W1] */
+                ring(self, base);
             return wanted->index[i];
         }
     }
@@ -548,19 +563,6 @@ HOT int core_reserve(const Core *self, const Wanted *wanted, uint64_t headroom, 
     if (refused == ADMITTED)
         count_call(self->words->base, self->admitted);
     return refused;
-}
-
-static __attribute__((cold, noinline)) void wake_all(Word *bell)
-{
-    atomic_store(bell, 0);
-    syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-/* [W1] release: strict's swap comes before this load, both sequentially consistent; approximate's store may not. */
-HOT void ring(const Core *self, Word *base)
-{
-    if (atomic_load(base + self->bell) != 0)
-        wake_all(base + self->bell);
 }
 
 /* ADMITTED, or the index of the resource of which less is held. */
@@ -1171,7 +1173,8 @@ static PyMethodDef permit_methods[] = {
     {"release", permit_release, METH_NOARGS,
      "release($self, /)\n--\n\n"
      "Give the units back. True the first time, False ever after, from any thread.\n\n"
-     "False too once its limiter is closed (closing gave them back), and in a forked child (the parent holds them).\n\n"
+     "False too once its limiter is closed (closing gave them back), and in a forked child (the parent holds them).\n"
+     ":class:`ReleaseError` if the limiter holds less by now: a bare ``limiter.release()`` took this permit's units.\n\n"
      ">>> permit = hardcap.open(\"web\", limit=2).admit()\n"
      ">>> permit.release(), permit.release()\n"
      "(True, False)"},
@@ -1606,7 +1609,7 @@ static PyObject *limiter_type(PyObject *module, PyObject *base) { return derive_
 
 static PyMethodDef module_methods[] = {
     {"guard", guard, METH_O, "Close this descriptor in every forked child, also one forked from C."},
-    {"unguard", unguard, METH_O, "Forget a descriptor that is about to be closed."},
+    {"unguard", unguard, METH_O, "Forget a descriptor that has been closed."},
     {"forks", forks, METH_NOARGS, "How many forks lie between the process that loaded this and the present one."},
     {"limiter_type", limiter_type, METH_O, "The native limiter, derived from the given class without a layout."},
     {NULL, NULL, 0, NULL},

@@ -26,7 +26,7 @@ class NativeAdmission(Core, Admission):
             strict=segment.shape.mode is Mode.strict,
             resources=tuple((*_words(slot, index), name) for index, name in enumerate(names)),
             slots=segment.shape.slots,
-            step=layout.SLOT_BYTES // layout.WORD,
+            step=layout.SLOT_STEP,
             high_water=layout.H_HIGH_WATER,
             bell=layout.BELL,
             admitted=self._admitted,

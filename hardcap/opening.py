@@ -14,7 +14,7 @@ from hardcap.portable import PortableLimiter
 
 def check(config: Config) -> Backend:
     """The backend for a configuration, loaded; an error if this machine or this version cannot do what it asks for."""
-    backend = choose(config.backend, Directory(config.directory).file(config.name))
+    backend = choose(config.backend, Directory.of(config).file(config.name))
     if backend.name == "native":
         _native_opener()
     return backend
@@ -23,7 +23,7 @@ def check(config: Config) -> Backend:
 def path_of(given: Limiter | Config) -> str:
     """The file of the segment that a limiter is attached to, or that a configuration leads to."""
     config = given if isinstance(given, Config) else given._connection.config
-    return Directory(config.directory).file(config.name)
+    return Directory.of(config).file(config.name)
 
 
 def open_limiter(config: Config) -> Limiter:
@@ -36,7 +36,7 @@ def open_limiter(config: Config) -> Limiter:
 
 def _native_opener() -> Callable[[Config, Backend, Callable[[Config], Limiter]], Limiter]:
     """Imported by whoever checks first, not in a thread that attaches: a fork amid it would leave the child half of it.
-    Where there is no native core this module is never imported."""
+    Where there is no native core ``natively`` is never imported."""
     from hardcap.natively import open_native
 
     return open_native

@@ -7,9 +7,10 @@ import time
 
 from hardcap import layout, locks
 from hardcap.errors import SlotsExhausted
-from hardcap.layout import high, low, pack
-from hardcap.recovery import is_clean, sweep
+from hardcap.layout import high, pack
+from hardcap.recovery import sweep
 from hardcap.segment import Segment
+from hardcap.slots import is_clean, totals
 
 CLAIM_PATIENCE = 0.5  # seconds that a full table is tried again: a sweep may hold the lock of a free slot
 
@@ -23,10 +24,18 @@ def claim(segment: Segment) -> int:
                 return slot
         sweep(segment)
         if time.monotonic() >= deadline:
-            found = f"slot table full, {segment.shape.slots} live"
-            remedy = "raise max_processes and restart all, or stop processes that need no limiter"
-            raise SlotsExhausted(segment.path, found, "a free slot", remedy)
+            raise _exhausted(segment)
         time.sleep(0.005)
+
+
+def _exhausted(segment: Segment) -> SlotsExhausted:
+    slots = segment.shape.slots
+    live = sum(locks.is_taken(segment.lock, layout.SLOT_LOCKS + slot) for slot in range(slots))
+    found = f"slot table full, {live} live"
+    if live < slots:  # cut in half by a death, while others never paused
+        found += f", {slots - live} of the dead not recovered yet"
+    remedy = "raise max_processes and restart all, or stop processes that need no limiter"
+    return SlotsExhausted(segment.path, found, "a free slot", remedy)
 
 
 def _take(segment: Segment, slot: int) -> bool:
@@ -63,22 +72,3 @@ def _move_in(segment: Segment, slot: int) -> None:
     #   pairs: [C1] in snapshot, which reads the state before and after them
     #   else:  a reader shows a live slot with the previous owner's pid.
     words.store(block + layout.S_STATE, pack(layout.STATE_LIVE, incarnation))
-
-
-def move_out(segment: Segment, slot: int) -> None:
-    """Mark the slot free. What it held has been given back; its totals stay for ever."""
-    state = layout.slot(slot) + layout.S_STATE
-    segment.words.store(layout.slot(slot) + layout.S_OLDEST_PERMIT, 0)
-    segment.words.store(state, pack(layout.STATE_FREE, high(segment.words.load(state))))
-
-
-def totals(segment: Segment, slot: int) -> list[int]:
-    """Admitted, released, and refused by each of four resources: calls, since the segment was built."""
-    load, block = segment.words.load, layout.slot(slot)
-    fields = [layout.S_ADMITTED, layout.S_RELEASED, *range(layout.S_REFUSED, layout.S_REFUSED + layout.MAX_RESOURCES)]
-    return [load(block + field) for field in fields]
-
-
-def is_live(segment: Segment, slot: int) -> bool:
-    """Whether the slot is marked live. Its owner may be dead for all that."""
-    return low(segment.words.load(layout.slot(slot) + layout.S_STATE)) == layout.STATE_LIVE

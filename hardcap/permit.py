@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from hardcap.admission import ADMITTED
 from hardcap.amounts import ONE, Wanted, given, merged
+from hardcap.errors import ConfigError
 
 if TYPE_CHECKING:
     from hardcap.admission import Admission
@@ -62,6 +63,7 @@ class Permit(ABC):
         """Give the units back. True the first time, False ever after, from any thread.
 
         False too once its limiter is closed (closing gave them back), and in a forked child (the parent holds them).
+        :class:`ReleaseError` if the limiter holds less by now: a bare ``limiter.release()`` took this permit's units.
 
         >>> permit = hardcap.open("web", limit=2).admit()
         >>> permit.release(), permit.release()
@@ -73,8 +75,9 @@ class Permit(ABC):
         """Hold so many units instead, of the resources that are named: an estimate is settled. It never waits.
 
         What it holds less is given back once what it holds more was to be had, all of it. False, and nothing changed:
-        that would not fit, or it is released. Counted, as one call refused, is only a refusal. ``ValueError`` as from
-        ``reserve``, and where nothing would be left, which is what :meth:`release` is for.
+        that would not fit, or it is released. Counted, as one call refused, is only a refusal. :class:`ConfigError` as
+        from ``reserve``, and where nothing would be left, which is what :meth:`release` is for; :class:`SegmentError`
+        as from ``reserve``, and :class:`ReleaseError` as from ``release``.
 
         >>> limiter = hardcap.open("web", limits={"tokens": 100})
         >>> with limiter.admit(tokens=60) as permit:
@@ -82,7 +85,7 @@ class Permit(ABC):
         (True, False, {'tokens': 25})
         """
         if amount is ONE and not amounts:
-            raise ValueError("no amount given, allowed: adjust(3) or adjust(tokens=731)")
+            raise ConfigError("adjust", "called without an amount", "adjust(3) or adjust(tokens=731)")
         changes = given(self._admission.segment.shape.resources, amount, amounts)
         refused = _adjust(self, changes, enforced=True)
         if refused is None or refused == ADMITTED:
@@ -90,7 +93,7 @@ class Permit(ABC):
         if self._connection.look_again():
             refused = _adjust(self, changes, enforced=True)
         if refused is not None and refused != ADMITTED:
-            self._admission.refuse(refused)
+            self._connection.count_refusal(refused)
             if not self._connection.enforced:
                 refused = _adjust(self, changes, enforced=False)
         return refused == ADMITTED

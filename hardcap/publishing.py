@@ -14,8 +14,10 @@ from hardcap.locks import Descriptor
 _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 
 
-def publish(descriptor: int, name: str, image: bytes, permissions: int) -> tuple[Descriptor, Descriptor, mmap.mmap]:
-    """Put a complete segment under ``name``, in the place of what stands there.
+def publish(
+    descriptor: int, name: str, image: bytes, permissions: int, *, replace: bool
+) -> tuple[Descriptor, Descriptor, mmap.mmap]:
+    """Put a complete segment under ``name``; with ``replace`` in the place of the one that stands there.
 
     Returns the descriptor of its locks, another one for the locks of sweeps, and its memory.
 
@@ -32,8 +34,9 @@ def publish(descriptor: int, name: str, image: bytes, permissions: int) -> tuple
         locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK)
         sweeper = locks.reopen(file)
         memory = mmap.mmap(file, len(image))
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=descriptor)
+        if replace:  # it was vetted; what came to a free name meanwhile was not, and makes the link fail
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=descriptor)
         _link(descriptor, file, temporary, name)
     except BaseException:
         locks.close(lock)

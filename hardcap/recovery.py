@@ -23,9 +23,9 @@ from hardcap.config import Mode
 from hardcap.errors import SegmentError
 from hardcap.layout import HIGH_ONE, LOW, high, low, pack
 from hardcap.segment import Segment
+from hardcap.slots import is_clean, is_live, mark_free
 
 SWEEP_INTERVAL = 10_000_000  # nanoseconds between two sweeps that refusals start
-STEP = layout.SLOT_BYTES // layout.WORD  # words from a slot to the next
 SETTLE_TRIES = 32  # per sweep; one fails when any change is in flight on the segment
 
 
@@ -79,8 +79,8 @@ class _Sweep:
     def _in_use(self) -> list[int]:
         """Slots marked live or not clean, as a first look shows; what counts is read again under the slot's lock."""
         count = self._segment.high_water()
-        states = self._words.column(layout.slot(0) + layout.S_STATE, count, STEP)
-        words = [self._words.column(layout.slot_word(0, index), count, STEP) for index in self._resources]
+        states = self._words.column(layout.slot(0) + layout.S_STATE, count, layout.SLOT_STEP)
+        words = [self._words.column(layout.slot_word(0, index), count, layout.SLOT_STEP) for index in self._resources]
         looks = enumerate(zip(states, *words, strict=True))
         return [slot for slot, (state, *held) in looks if low(state) == layout.STATE_LIVE or any(held)]
 
@@ -110,12 +110,10 @@ class _Sweep:
         self._words.store(own, pack(0, pending))
 
     def _free(self, slot: int) -> None:
-        block = layout.slot(slot)
-        self._words.store(block + layout.S_OLDEST_PERMIT, 0)
-        incarnation = high(self._words.load(block + layout.S_STATE))
-        self._words.store(block + layout.S_STATE, pack(layout.STATE_FREE, incarnation))
-        self._words.fetch_add(layout.H_RECOVERED, 1)
-        self._owners += 1
+        if is_live(self._segment, slot):  # else its owner left by itself, between the first look and the lock
+            mark_free(self._segment, slot)
+            self._words.fetch_add(layout.H_RECOVERED, 1)
+            self._owners += 1
         locks.drop(self._lock, layout.SLOT_LOCKS + slot)
 
     def _settle_all(self) -> None:
@@ -150,12 +148,12 @@ class _Sweep:
         """The same scan and swap in C, where its window is a few nanoseconds a slot."""
         kept = bytes(slot in self._kept for slot in range(self._segment.shape.slots))
         words = (layout.global_word(index), layout.H_HIGH_WATER, layout.slot_word(0, index))
-        return self._words.settle(*words, STEP, kept, SETTLE_TRIES)  # type: ignore[attr-defined, no-any-return]
+        return self._words.settle(*words, layout.SLOT_STEP, kept, SETTLE_TRIES)  # type: ignore[attr-defined, no-any-return]
 
     def _sum_if_quiet(self, index: int) -> int | None:
         """What the others hold, or None while one of them has a change in flight. Asks the kernel nothing. [R1]"""
         total = 0
-        words = self._words.column(layout.slot_word(0, index), self._segment.high_water(), STEP)
+        words = self._words.column(layout.slot_word(0, index), self._segment.high_water(), layout.SLOT_STEP)
         for slot, word in enumerate(words):
             if slot in self._kept:
                 continue
@@ -163,9 +161,3 @@ class _Sweep:
                 return None
             total += low(word)
         return total if total <= LOW else None  # more is damage
-
-
-def is_clean(segment: Segment, slot: int) -> bool:
-    """Whether nothing is held or pending in the slot."""
-    words = segment.words.column(layout.slot_word(slot, 0), len(segment.shape.resources), 1)
-    return not any(words)

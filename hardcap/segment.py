@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from hardcap import bell, layout, locks
 from hardcap.config import Config, Mode
-from hardcap.directory import OWNER_ONLY, Directory, failure, lost_name
+from hardcap.directory import Directory, failure, lost_name
 from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClosed, SegmentError, SegmentRetired
 from hardcap.header import MODE_NUMBERS, Header, Shape, parse, read_ours, retired
 from hardcap.locks import Sweeper
@@ -53,6 +53,10 @@ class Segment:
         """Whether the kernel still knows us as attached: somebody may have closed all descriptors."""
         return locks.is_ours(self.lock)
 
+    def can_sweep(self) -> bool:
+        """Whether the locks of our sweeps are still on this file."""
+        return self.sweeper is not None and self.sweeper.is_ours()
+
     def end(self) -> str:
         """Why nobody is to go on here, in words: it is retired, or its name leads elsewhere. Nothing while in use."""
         return retired(self.words.load(layout.H_RETIRED)) or lost_name(self.path, self.lock)
@@ -64,16 +68,17 @@ class Segment:
         """
         if not os.fstat(self.lock).st_nlink:
             self.words.compare_exchange(layout.H_RETIRED, 0, layout.RETIRED_NAMELESS)
-            self.set_limits(dict.fromkeys(range(len(self.shape.resources)), 0))
+            self.drain()
 
     def high_water(self) -> int:
         """Number of slots ever used. Every scan reads it after the global word. [H1]"""
         # [H1] scan: the global word is loaded before the high-water mark.
-        #   pairs: [H1] in ownership.claim, where the mark is raised before the first announcement
+        #   pairs: [H1] in ownership, where the mark is raised before the first announcement
         #   else:  an owner that came in between is neither summed nor betrayed by the version.
         count = self.words.load(layout.H_HIGH_WATER)
         if count > self.shape.slots:
-            raise SegmentError(self.path, f"a high-water mark of {count}", f"at most {self.shape.slots} slots")
+            expected, remedy = f"at most {self.shape.slots} slots", "stop all processes attached, then open again"
+            raise SegmentError(self.path, f"a high-water mark of {count}", expected, remedy)
         return count
 
     def set_limits(self, limits: Mapping[int, int], *, configured: bool = False) -> None:
@@ -89,6 +94,10 @@ class Segment:
             if configured:
                 self.words.store(layout.H_CONFIGURED + index, limit)
         bell.ring(self.words)
+
+    def drain(self) -> None:
+        """Let nobody in any more."""
+        self.set_limits(dict.fromkeys(range(len(self.shape.resources)), 0))
 
     def limits(self) -> dict[str, int]:
         """The limits in force, by resource name."""
@@ -130,7 +139,7 @@ def closed(path: str) -> SegmentClosed:
 
 def attach(config: Config, map_words: MapWords) -> Segment:
     """Attach to the segment that ``config`` names, or build it. Raises ConfigError or SegmentError."""
-    directory = Directory(config.directory, permissions=config.permissions or OWNER_ONLY)
+    directory = Directory.of(config)
     path = directory.file(config.name)
     if config.limits is None and not os.path.isdir(directory.path):
         raise _nothing_there(path)
@@ -146,7 +155,7 @@ def _attach_locked(directory: Directory, descriptor: int, config: Config, map_wo
     remove_debris(descriptor, config.name)
     file = directory.open_file(descriptor, config.name, os.O_RDWR)
     if file is None:
-        return _build(directory, descriptor, config, map_words, None)
+        return _build(directory, descriptor, config, map_words)
     try:
         return _attend(directory, descriptor, config, map_words, file)
     finally:
@@ -164,10 +173,18 @@ def _attend(directory: Directory, descriptor: int, config: Config, map_words: Ma
         locks.close(lock)
         raise
     try:
-        before = None if config.limits else parse(path, image, file)
-        return _build(directory, descriptor, config, map_words, before)
+        before = None if config.limits else _parse_unattended(path, image, file)
+        return _build(directory, descriptor, config, map_words, before, replace=True)
     finally:
         locks.close(lock)
+
+
+def _parse_unattended(path: str, image: bytes, file: int) -> Header:
+    try:
+        return parse(path, image, file)
+    except LayoutMismatch as error:
+        remedy = "nobody is attached: give limit= or limits= to start it afresh, or unlink it"
+        raise LayoutMismatch(path, error.found, error.expected, remedy) from None
 
 
 def _is_free(path: str, image: bytes, file: int, lock: int, map_words: MapWords) -> bool:
@@ -184,11 +201,16 @@ def join(path: str, config: Config, map_words: MapWords, header: Header, file: i
     """Attend a segment in use, by ``lock``, and map it."""
     _compare(path, config, header.shape)
     if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):
-        raise SegmentError(path, "its attendance byte locked for writing", "openers alone to do so")
+        remedy = "look for a program that locks files in this directory (lslocks)"
+        raise SegmentError(path, "its attendance byte locked by other code", "hardcap alone to lock it", remedy)
     memory = mmap.mmap(file, layout.segment_bytes(header.shape.slots))
     words = map_words(header.shape.mode, memory)
     segment = Segment(path, header.shape, lock, memory, words, Sweeper(locks.reopen(lock)))
-    _reconfigure(segment, config, header.configured)
+    try:
+        _reconfigure(segment, config, header.configured)
+    except BaseException:
+        segment.close()
+        raise
     return segment
 
 
@@ -221,7 +243,13 @@ def _reconfigure(segment: Segment, config: Config, configured: tuple[int, ...]) 
 
 
 def _build(
-    directory: Directory, descriptor: int, config: Config, map_words: MapWords, before: Header | None
+    directory: Directory,
+    descriptor: int,
+    config: Config,
+    map_words: MapWords,
+    before: Header | None = None,
+    *,
+    replace: bool = False,
 ) -> Segment:
     """A complete new segment, attended, then published; ``before`` gives what the configuration leaves open."""
     path = directory.file(config.name)
@@ -233,8 +261,13 @@ def _build(
     slots = config.max_processes or (before.shape.slots if before else layout.DEFAULT_SLOTS)
     shape = Shape(mode, names, slots)
     image = layout.initial_image(MODE_NUMBERS[mode], names, limits, slots, time.time_ns())
-    lock, sweeper, memory = publish(descriptor, config.name, image, directory.permissions)
-    return Segment(path, shape, lock, memory, map_words(mode, memory), Sweeper(sweeper))
+    lock, sweeper, memory = publish(descriptor, config.name, image, directory.permissions, replace=replace)
+    try:
+        return Segment(path, shape, lock, memory, map_words(mode, memory), Sweeper(sweeper))
+    except BaseException:
+        locks.close(lock)
+        locks.close(sweeper)
+        raise
 
 
 def _nothing_there(path: str) -> ConfigError:
@@ -284,7 +317,7 @@ def _retire(path: str, image: bytes, file: int, map_words: MapWords) -> None:
         flag = layout.RETIRED_BY_FORCE.to_bytes(layout.WORD, "little")
         os.pwrite(file, flag, layout.H_RETIRED * layout.WORD)
         if segment is not None:
-            segment.set_limits(dict.fromkeys(range(len(segment.shape.resources)), 0))
+            segment.drain()
     log.warning("segment '%s' is retired under its users, who will open a new one", path)
 
 

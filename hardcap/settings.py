@@ -25,7 +25,7 @@ READ_WRITE: Final = 0o666
 RETRY_AFTER: Final = 1.0  # seconds
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
-_RESOURCE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
+RESOURCE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _KEYWORDS: Final = ("amount", "headroom", "timeout")  # of reserve and admit, so no resource can be called that
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 _OCTAL: Final = re.compile(r"(0o?)?[0-7]{1,6}")
@@ -103,7 +103,7 @@ def check_integer(key: str, value: object, low: int, high: int, otherwise: str =
 
 def check_resource(key: str, value: object) -> str:
     """``value`` as the name of a resource, else `ConfigError`."""
-    if isinstance(value, str) and _RESOURCE.fullmatch(value) and value not in _KEYWORDS:
+    if isinstance(value, str) and RESOURCE.fullmatch(value) and value not in _KEYWORDS:
         return value
     allowed = f"1-32 of [a-z0-9_], starting with a letter, none of {', '.join(_KEYWORDS)}"
     raise ConfigError(key, value, allowed)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hardcap import layout, locks
 from hardcap.config import Mode
 from hardcap.layout import low
-from hardcap.ownership import is_live, totals
 from hardcap.segment import Segment
+from hardcap.slots import is_live, totals
 
 _NANO = 1e9
 
@@ -35,8 +35,7 @@ class ProcessSnapshot:
 
     ``admitted``, ``rejected`` and ``released`` are calls since this owner came; times are Unix seconds.
     ``oldest_permit_at``, to the kernel's tick of 1 to 10 ms, is None while no permit is out; bare ``reserve`` does not
-    keep it. A process that is not
-    ``alive`` waits to be recovered.
+    keep it. A process that is not ``alive`` waits to be recovered.
 
     >>> limiter = hardcap.open("web", limit=2)
     >>> with limiter.admit():
@@ -111,7 +110,7 @@ def in_flight(segment: Segment, index: int) -> int:
     """Units of one resource in flight."""
     if segment.shape.mode is Mode.strict:
         return low(segment.words.load(layout.global_word(index)))
-    words = segment.words.column(layout.slot_word(0, index), segment.high_water(), layout.SLOT_BYTES // layout.WORD)
+    words = segment.words.column(layout.slot_word(0, index), segment.high_water(), layout.SLOT_STEP)
     return sum(map(low, words))
 
 
@@ -125,7 +124,7 @@ def _process(segment: Segment, slot: int, own_slot: int | None) -> ProcessSnapsh
     """The owner of a slot, or None if it is free. Read again if the owner changed in the middle."""
     while is_live(segment, slot):
         # [C1] snapshot: the state is read before and after pid and start.
-        #   pairs: [C1] in ownership.claim, which writes them before it marks the slot live
+        #   pairs: [C1] in ownership, which writes them before it marks the slot live
         #   else:  the previous owner's pid beside the new one's units.
         state = segment.words.load(layout.slot(slot) + layout.S_STATE)
         found = _owner(segment, slot, own_slot)

@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent import futures
 from typing import Final
 
 from hardcap.amounts import SINGLE
@@ -58,7 +58,7 @@ class Source:
     def forget_attempt(self) -> None:
         """In a forked child: whoever held the lock, or was attaching, is not there, and the limiter is the parent's."""
         self._lock = threading.Lock()
-        self._attempt: Future[None] | None = None
+        self._attempt: futures.Future[None] | None = None
 
     def forget_parent(self) -> None:
         """In a forked child: attach anew, in the thread, since the inherited limiter would do it on the event loop."""
@@ -84,12 +84,15 @@ class Source:
         return answer
 
     def admit(self, amount: Amount, timeout: float = 0.0) -> Permit | None:
-        """A permit; blocks up to ``timeout`` seconds. None if there is no limiter, ``CapExceeded`` if it says no."""
+        """A permit; blocks up to ``timeout`` seconds, and up to one more while the limiter attaches.
+
+        None if there is no limiter, ``CapExceeded`` if it says no.
+        """
         until = time.monotonic() + timeout
         permit = self._ask(amount, timeout)
         if permit is None:
             if (attempt := self._attempt_under_way()) is not None:
-                attempt.result()
+                futures.wait([attempt], timeout + _RETRY_SECONDS)
             permit = self._ask(amount, max(0.0, until - time.monotonic()))  # another's attempt may be over by now
         if permit is None:
             self._report()
@@ -101,7 +104,7 @@ class Source:
         permit = await self._ask_async(amount, timeout)
         if permit is None:
             if (attempt := self._attempt_under_way()) is not None:
-                await asyncio.wrap_future(attempt)
+                await asyncio.wait([asyncio.wrap_future(attempt)], timeout=timeout + _RETRY_SECONDS)
             permit = await self._ask_async(amount, max(0.0, until - time.monotonic()))
         if permit is None:
             self._report()
@@ -145,14 +148,15 @@ class Source:
             if self._limiter is limiter and not closed_by_owner:
                 self._limiter = None
 
-    def _attempt_under_way(self) -> Future[None] | None:
+    def _attempt_under_way(self) -> futures.Future[None] | None:
         with self._lock:
             if self._attempt is None and self._limiter is None and time.monotonic() >= self._quiet_until:
                 self._attempt = self._begin()
             return self._attempt
 
-    def _begin(self) -> Future[None] | None:
-        attempt: Future[None] = Future()
+    def _begin(self) -> futures.Future[None] | None:
+        attempt: futures.Future[None] = futures.Future()
+        self._trouble = "still attaching, which may have to wait for the directory's lock"
         attempt.set_running_or_notify_cancel()  # so that one who is cancelled leaves it to the others
         try:
             threading.Thread(target=self._attach, args=(attempt,), name="hardcap-attach").start()
@@ -161,7 +165,7 @@ class Source:
             return None
         return attempt
 
-    def _attach(self, attempt: Future[None]) -> None:
+    def _attach(self, attempt: futures.Future[None]) -> None:
         limiter = None
         try:
             limiter = self._open()

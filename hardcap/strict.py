@@ -97,6 +97,8 @@ class Strict(Admission):
             if not self._take(index, units, headroom, enforced):
                 for taken, more in wanted[:position]:
                     self._put_back(taken, more)
+                if position:  # a waiter may have been refused meanwhile what was taken for nothing [W1]
+                    bell.ring(self._words)
                 return index
         for index, units in wanted:
             # [S2] confirm: held rises and pending falls in one step, after the swap.
@@ -130,7 +132,7 @@ class Strict(Admission):
 
     def _announce(self, index: int, units: int) -> bool:
         # [P1] reserve: pending is visible before the swap.
-        #   pairs: [P1] in recovery._settle, which loads the global word before it reads the slots
+        #   pairs: [P1] in recovery, which loads the global word before it reads the slots
         #   else:  settle takes a unit that is being admitted for one that nobody holds.
         own = self._own[index]
         while True:

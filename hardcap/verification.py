@@ -30,8 +30,7 @@ from hardcap import layout
 from hardcap.config import Mode
 from hardcap.directory import Directory
 from hardcap.errors import LayoutMismatch, SegmentError
-from hardcap.layout import MAX_LIMIT, WORD, high, low
-from hardcap.recovery import STEP
+from hardcap.layout import MAX_LIMIT, SLOT_STEP, WORD, high, low
 from hardcap.segment import Segment, ended
 from hardcap.viewing import viewing, viewing_again
 
@@ -178,7 +177,7 @@ class _Look:
 
     def _slot(self, slot: int, where: str) -> Iterator[Finding]:
         start = layout.slot(slot)
-        block, count = self._words[start : start + STEP], len(self._names)
+        block, count = self._words[start : start + SLOT_STEP], len(self._names)
         if slot >= self._words[layout.H_HIGH_WATER]:
             if any(block):
                 yield Finding("MARK", where, "a slot that was used", "none at or above the high-water mark")
@@ -207,7 +206,7 @@ def _account(view: Segment, index: int) -> tuple[int, list[int]] | None:
     while time.monotonic() < until:
         before = words.load(layout.global_word(index))
         count = min(words.load(layout.H_HIGH_WATER), view.shape.slots)
-        slots = list(words.column(layout.slot_word(0, index), count, STEP))
+        slots = list(words.column(layout.slot_word(0, index), count, SLOT_STEP))
         if words.load(layout.global_word(index)) == before:
             return before, slots
     return None

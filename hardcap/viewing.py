@@ -28,7 +28,11 @@ def viewing(name: str, directory: str | os.PathLike[str] | None) -> Iterator[Seg
 
 def viewing_again(segment: Segment) -> contextlib.AbstractContextManager[Segment]:
     """The same one as somebody else would see it, whatever has become of its name."""
-    return _mapped(segment.path, locks.reopen(segment.lock, os.O_RDONLY))
+    try:
+        file = locks.reopen(segment.lock, os.O_RDONLY)
+    except OSError as error:
+        raise failure(segment.path, error, "a file that can be read") from error
+    return _mapped(segment.path, file)
 
 
 @contextlib.contextmanager

@@ -18,10 +18,11 @@ from collections.abc import MutableMapping
 from typing import Any, Final, Protocol
 
 import hardcap
-from hardcap.config import Config, check_integer
-from hardcap.directory import OWNER_ONLY, Directory
-from hardcap.errors import SegmentError, SegmentRetired
+from hardcap.config import Config
+from hardcap.directory import Directory
+from hardcap.errors import ConfigError, SegmentError, SegmentRetired
 from hardcap.layout import CACHE_LINE, DEFAULT_SLOTS, MAX_AMOUNT, MAX_LIMIT, WORD
+from hardcap.settings import check_integer
 
 __all__ = ["SharedAdmissionStats"]
 
@@ -48,7 +49,8 @@ class SharedAdmissionStats:
 
     A server that was killed, in whatever manner, counts no more from the next :meth:`get_num_requests` on. The cap
     that vLLM makes of it stays approximate: it asks first and counts later. The environment says where the segment
-    is (``HARDCAP_DIR``), and with which backend. Raises :class:`SegmentError` where there can be none.
+    is (``HARDCAP_DIR``), and with which backend: :class:`ConfigError` if it cannot be read, :class:`SegmentError` where
+    there can be none.
 
     >>> addresses = {"mp_admission_counters": [0] * SharedAdmissionStats.num_counters(2)}
     >>> one, other = (SharedAdmissionStats(dict(addresses), 2, index) for index in range(2))
@@ -72,12 +74,13 @@ class SharedAdmissionStats:
         return client_count * (CACHE_LINE // WORD)
 
     def set_num_requests(self, count: int) -> None:
-        """Say how many requests this server has in flight: 0 to 2**31 - 1, else ``ValueError``."""
+        """Say how many requests this server has in flight: 0 to 2**31 - 1, else :class:`ConfigError`."""
         count = check_integer("count", count, 0, MAX_AMOUNT)
         with self._turn:
             try:
                 self._set(count)
             except SegmentRetired:  # unlink --force
+                self._limiter.close()
                 self._limiter = self._open()
                 self._set(count)
 
@@ -97,7 +100,7 @@ class SharedAdmissionStats:
             if more < 0:
                 self._limiter.release(-more)
             elif not self._limiter.reserve(more):
-                raise ValueError(f"requests of all servers are more than {MAX_LIMIT}, allowed: up to that")
+                raise ConfigError("count", count, f"at most {MAX_LIMIT} of all servers together")
 
 
 def _config(counters: Counters, client_count: int) -> Config:
@@ -109,7 +112,7 @@ def _config(counters: Counters, client_count: int) -> Config:
 
 def _agreed_name(counters: Counters, config: Config) -> str:
     """The same for all who have these counters: under the directory's lock it is one step to look and to write."""
-    directory = Directory(config.directory, permissions=config.permissions or OWNER_ONLY)
+    directory = Directory.of(config)
     with directory.locked(create=True):
         token = counters[_TOKEN] = counters[_TOKEN] or 1 + secrets.randbelow(2**63 - 1)
     _remove_old(directory.path)

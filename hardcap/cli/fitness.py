@@ -76,11 +76,10 @@ def _file_system(place: Directory) -> Answer:
 
 
 def _room(place: Directory) -> Answer:
-    path = _existing(place.path)
-    status = os.statvfs(path)
+    status = os.statvfs(_existing(place.path))
     free = status.f_bavail * status.f_frsize
     needed = f"a segment of {layout.DEFAULT_SLOTS} processes takes {ROOM // 1024}"
-    return Answer(free >= ROOM, f"{free // 1024:,} KiB free at '{path}', {needed}")
+    return Answer(free >= ROOM, f"{free // 1024:,} KiB free, {needed}")
 
 
 def _directory(place: Directory) -> Answer:

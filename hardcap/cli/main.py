@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 
 import hardcap
 from hardcap.cli import change, fitness, look, samples, status, top
+from hardcap.settings import SETTINGS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,8 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except hardcap.HardcapError as error:
         print(f"hardcap: {error}", file=sys.stderr)
         return 2 if isinstance(error, hardcap.ConfigError) else 1
-    except BrokenPipeError:  # whoever read it has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # whoever read it has seen enough
+            print(f"hardcap: {error}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter's last flush
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -52,7 +56,7 @@ def _names(parsed_args: argparse.Namespace, **_context: Any) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hardcap", description="Look at segments and operate on them.")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {metadata.version('hardcap-admission')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     status_ = _add(commands, "status", _on_console(status.run), "all segments in one table, or one of them in detail")
@@ -75,9 +79,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Version(argparse.Action):
+    """Looked up when asked for, not at each command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_rest: object) -> NoReturn:
+        print(parser.prog, metadata.version("hardcap-admission"))
+        parser.exit()
+
+
 def _add(commands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
-    command.add_argument("--dir", metavar="PATH", help="of the segments, by default /dev/shm/hardcap-<uid>")
+    where = "of the segments, by default /dev/shm/hardcap-<uid>"
+    command.add_argument("--dir", type=_directory, metavar="PATH", help=where)
     command.set_defaults(run=run)
     return command
 
@@ -91,8 +104,18 @@ def _on_console(run: Callable[[argparse.Namespace, Console], int]) -> Callable[[
     return lambda args: run(args, Console(highlight=False))
 
 
+def _directory(text: str) -> str:
+    try:
+        return str(SETTINGS["directory"].check("it", text))
+    except hardcap.ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not 0 <= value <= 3600:
-        raise argparse.ArgumentTypeError(f"{text} is not within 0 and 3600 seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not within 0 and 3600 seconds")
     return value

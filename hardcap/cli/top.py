@@ -64,8 +64,8 @@ class Top:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Until ``q``. Where the output is no terminal, it prints once what ``status`` does."""
-    if not console.is_terminal:
+    """Until ``q``. Where the output is no terminal, or one without a cursor, it prints once what ``status`` does."""
+    if not console.is_terminal or console.is_dumb_terminal:
         return status.run(argparse.Namespace(**vars(args), json=False), console)
     top = Top(Watch(args.dir, args.name), args.name)
     top.look()

@@ -9,18 +9,28 @@ from pathlib import Path
 
 import pytest
 
+from hardcap.cli.main import main
+
 # Every test that says ``mode`` runs in both.
 from tests.process.conftest import mode as mode
-from tests.support import commands
 
 Hardcap = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def run(segment_dir: Path) -> Hardcap:
-    """``run("status", name)``: done, with what it wrote and its exit status."""
+def run(segment_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Hardcap:
+    """``run("status", name)``: done, in this process, with what it wrote and its exit status.
 
-    def call(command: str, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        return commands.run("hardcap.cli", command, "--dir", os.fspath(segment_dir), *arguments, env=env)
+    In a process of its own each command runs in ``test_terminal.py``.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [command, "--dir", os.fspath(segment_dir), *arguments]
+        try:
+            status = main(argv)
+        except SystemExit as usage:
+            status = int(usage.code or 0)
+        return subprocess.CompletedProcess(argv, status, *capsys.readouterr())
 
     return call

@@ -43,13 +43,13 @@ def test_a_limit_for_all_processes(run: Hardcap, attached: Spawn, name: str, mod
     ],
 )
 def test_a_limit_that_is_none(
-    run: Hardcap, attached: Spawn, name: str, given: list[str], status: int, said: str
+    run: Hardcap, segment_dir: Path, name: str, given: list[str], status: int, said: str
 ) -> None:
-    one = attached(limits=LIMITS)
-    done = run("set-limit", name, *given)
-    assert done.returncode == status
-    assert said in done.stderr and "Traceback" not in done.stderr
-    assert one.run("limiter.limits") == LIMITS
+    with hardcap.open(name, limits=LIMITS, directory=segment_dir) as limiter:
+        done = run("set-limit", name, *given)
+        assert done.returncode == status
+        assert said in done.stderr and "Traceback" not in done.stderr
+        assert limiter.limits == LIMITS
 
 
 @pytest.mark.parametrize("command", [("set-limit", "3"), ("reap",)])

@@ -8,8 +8,12 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 from hardcap import layout
+from hardcap.cli.main import main
 from tests.cli.conftest import Hardcap
+from tests.cli.test_terminal import COMMANDS
 from tests.conftest import Spawn
 from tests.support.damage import mapped
 from tests.support.processes import DEADLINE
@@ -50,14 +54,14 @@ def test_a_disk_is_not_fit(tmp_path: Path, run: Hardcap) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_version_and_help() -> None:
-    def shown(*arguments: str) -> str:
-        command = [sys.executable, "-m", "hardcap.cli", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE).stdout
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(argument: str) -> str:
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main([argument])
+        return capsys.readouterr().out
 
     assert shown("--version") == f"hardcap {metadata.version('hardcap-admission')}\n"
-    commands = {"status", "top", "set-limit", "reap", "verify", "unlink", "metrics", "check"}
-    assert commands <= set(shown("--help").split())
+    assert COMMANDS.keys() <= set(shown("--help").split())
 
 
 def test_the_installed_command_is_the_module() -> None:

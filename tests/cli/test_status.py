@@ -28,7 +28,7 @@ def crew(attached: Spawn, mode: str) -> list[int]:
 
 
 def test_all_segments_in_one_table(run: Hardcap, name: str, crew: list[int]) -> None:
-    done = run("status", "--interval", "0", env={"COLUMNS": "80"})
+    done = run("status", "--interval", "0")
     heading, _, requests, tokens = done.stdout.splitlines()
     assert " ".join(heading.split()) == "name resource limit in flight free refused/s alive dead oldest"
     assert requests.split()[:8] == [name, "requests", "10", "3", "7", "0", "2", "0"]
@@ -38,7 +38,7 @@ def test_all_segments_in_one_table(run: Hardcap, name: str, crew: list[int]) -> 
 
 
 def test_one_in_detail(run: Hardcap, name: str, crew: list[int], mode: str) -> None:
-    done = run("status", name, "--interval", "0", env={"COLUMNS": "80"})
+    done = run("status", name, "--interval", "0")
     lines = [line.split() for line in done.stdout.splitlines()]
     assert [name, f"{mode},", "read"] == lines[0][:3]
     rows = {int(line[0]): line[1:] for line in lines if line and line[0].isdigit()}

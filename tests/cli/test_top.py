@@ -13,7 +13,7 @@ from tests.conftest import Spawn
 from tests.support.terminal import COLUMNS, terminal
 
 FAST = ("--interval", "0.1")
-BARS = "[▁-█]"
+LOW, NONE = "[▁-▇]", "▁"  # bars
 
 
 def test_it_lives(attached: Spawn, name: str, segment_dir: Path) -> None:
@@ -21,9 +21,10 @@ def test_it_lives(attached: Spawn, name: str, segment_dir: Path) -> None:
     worker = attached(limit=8)
     worker.run("limiter.reserve(3)")
     with terminal("hardcap.cli", "top", "--dir", os.fspath(segment_dir), *FAST) as screen:
-        screen.wait_until(lambda text: re.search(rf"{name} .* 3/8  {BARS}+", text) is not None, "3 of 8 and a picture")
+        screen.wait_until(lambda text: re.search(rf"{name} .* 3/8  {LOW}+  +0  {NONE}+ ", text) is not None, "3 of 8")
         worker.run("limiter.reserve(5), limiter.reserve()")
-        screen.wait_until(lambda text: "8/8" in text and "█" in text, "full")
+        screen.wait_until(lambda text: re.search(rf" 8/8  {LOW}*█+ ", text) is not None, "full")
+        screen.wait_until(lambda text: re.search(rf" 8/8 .* 0  {NONE}*█{NONE}+ ", text) is not None, "one was refused")
         screen.press("p")
         screen.wait_until(lambda text: text.startswith("paused"), "paused")
         worker.run("limiter.release(8)")
@@ -37,7 +38,7 @@ def test_it_lives(attached: Spawn, name: str, segment_dir: Path) -> None:
         screen.press("q")
         assert screen.finish() == 0
     assert b"\x1b[?1049l" in screen.written and b"\x1b[?25h" in screen.written  # the screen and the cursor are back
-    assert max(map(len, screen.text.splitlines()), default=0) <= COLUMNS
+    assert 0 < screen.widest <= COLUMNS
 
 
 def test_one_segment_shows_who_holds_what(attached: Spawn, name: str, segment_dir: Path) -> None:
@@ -60,13 +61,23 @@ def test_segments_come_and_go(attached: Spawn, name: str, segment_dir: Path) -> 
         assert screen.finish() == 0
 
 
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_without_colour(attached: Spawn, name: str, segment_dir: Path, env: dict[str, str]) -> None:
+@pytest.mark.parametrize(("env", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_without_colour(attached: Spawn, name: str, segment_dir: Path, env: dict[str, str], coloured: bool) -> None:
     attached(limit=1).run("limiter.reserve()")
-    with terminal("hardcap.cli", "status", "--dir", os.fspath(segment_dir), "--interval", "0", env=env) as screen:
+    with terminal("hardcap.cli", "top", "--dir", os.fspath(segment_dir), *FAST, env=env) as screen:
+        screen.wait_until(lambda text: f"{name}  requests" in text and "1/1" in text, "full")
+        screen.press("q")
         assert screen.finish() == 0
-    assert name in screen.text
-    assert not re.search(rb"\x1b\[[0-9;]*3[0-9]", screen.written)
+    assert (re.search(rb"\x1b\[[0-9;]*3[0-9]", screen.written) is not None) is coloured
+
+
+def test_a_terminal_that_moves_no_cursor_is_written_to_once(attached: Spawn, name: str, segment_dir: Path) -> None:
+    attached(limit=1).run("limiter.reserve()")
+    command = ("top", "--dir", os.fspath(segment_dir), *FAST)
+    with terminal("hardcap.cli", *command, env={"TERM": "dumb"}) as screen:
+        assert screen.finish() == 0
+    assert re.search(rf"{name} +requests +1 +1 ", screen.text)
+    assert b"\x1b" not in screen.written
 
 
 def test_piped_it_prints_once(run: Hardcap, attached: Spawn, name: str) -> None:

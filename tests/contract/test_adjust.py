@@ -111,3 +111,9 @@ def test_an_error_in_the_block_gives_back_what_it_holds_then(pair: hardcap.Limit
         raise LookupError
     assert in_flight(pair) == {"requests": 0, "tokens": 0}
     assert_all_free(pair, 3)
+
+
+def test_a_refusal_is_logged_like_any_other(limiter: hardcap.Limiter, caplog: pytest.LogCaptureFixture) -> None:
+    with limiter.admit() as permit:
+        assert not permit.adjust(4)
+    assert f"limiter '{limiter.name}'" in caplog.text

@@ -17,9 +17,9 @@ each_call = pytest.mark.parametrize("call", ["reserve", "release", "admit"])
 
 
 def refuses(limiter: hardcap.Limiter, call: str, *args: object, **kwargs: object) -> str:
-    """The text of the ValueError it raises, with something held and nothing of it changed."""
+    """The text of the error it raises, with something held and nothing of it changed."""
     assert limiter.reserve(1, tokens=1)
-    with nothing_changes(limiter), pytest.raises(ValueError, match="allowed: ") as caught:
+    with nothing_changes(limiter), pytest.raises(hardcap.ConfigError, match="allowed: ") as caught:
         getattr(limiter, call)(*args, **kwargs)
     return str(caught.value)
 
@@ -40,7 +40,7 @@ def test_an_amount_by_name(pair: hardcap.Limiter, call: str, bad: object) -> Non
 @each_call
 def test_all_amounts_zero(pair: hardcap.Limiter, call: str) -> None:
     text = refuses(pair, call, requests=0, tokens=0)
-    assert text == "amounts are {'requests': 0, 'tokens': 0}, allowed: at least one from 1 to 2147483647"
+    assert text == "amount is {'requests': 0, 'tokens': 0}, allowed: at least one from 1 to 2147483647"
 
 
 @each_call
@@ -53,7 +53,7 @@ def test_an_unknown_resource(pair: hardcap.Limiter, call: str, unknown: str) -> 
 
 @each_call
 def test_one_resource_by_position_and_by_name(pair: hardcap.Limiter, call: str) -> None:
-    assert "requests is given by position and by name" in refuses(pair, call, 1, requests=1)
+    assert "requests is (1, 1), allowed: by position or by name" in refuses(pair, call, 1, requests=1)
 
 
 @pytest.mark.parametrize("call", ["reserve", "admit"])
@@ -124,7 +124,7 @@ def test_nothing_beside_a_config(name: str, tmp_path: Path) -> None:
 def test_an_argument_of_another_call_is_told_where_it_belongs(
     limiter: hardcap.Limiter, call: str, argument: str, where: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"'{argument}' is no argument of this call, allowed: in {where}"):
+    with pytest.raises(ValueError, match=f"argument is '{argument}', allowed: in {where}"):
         getattr(limiter, call)(**{argument: 1})
 
 

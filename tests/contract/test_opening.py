@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import hardcap
+from hardcap import layout
 from tests.conftest import Spawn
 from tests.contract.conftest import Kind, Open
 from tests.support.backends import BACKENDS
@@ -204,3 +205,13 @@ end, limiter.held, limiter.in_flight, permit.release(), limiter.in_flight
 
 def test_a_forked_child_holds_nothing(attached: Spawn, kind: Kind) -> None:
     assert attached(limit=3, **kind).run(FORK) == [0, 2, 2, True, 0]
+
+
+def test_a_damaged_file_that_nobody_uses_says_how_to_start_afresh(opened: Open, name: str, segment_dir: Path) -> None:
+    opened(limit=1).close()
+    with open(segment_dir / name, "r+b") as file:
+        file.seek(layout.H_VERSION * layout.WORD)
+        file.write(b"\2")
+    with pytest.raises(hardcap.LayoutMismatch, match="nobody is attached: give limit= or limits= to start it afresh"):
+        opened()
+    assert opened(limit=2).limit == 2

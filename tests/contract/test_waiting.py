@@ -15,7 +15,7 @@ from types import FrameType
 import pytest
 
 import hardcap
-from hardcap import waiting
+from hardcap import layout, waiting
 from tests.contract.conftest import Open
 from tests.support.oracle import assert_all_come_back, waiting_threads
 from tests.support.processes import DEADLINE, eventually
@@ -345,3 +345,12 @@ def test_a_forked_child_has_no_waiters_and_can_wait(opened: Open) -> None:
     os.close(read)
     os.close(write)
     assert_all_come_back(limiter, 1)
+
+
+def test_what_was_taken_for_nothing_wakes_who_was_refused_it(pair: hardcap.Limiter) -> None:
+    """A reservation that finds the second resource full has had the first one for a moment."""
+    admission = pair._connection.live()
+    pair._connection.arm_bell()
+    assert admission.reserve(((0, 1), (1, 11)), 0) == 1
+    rung = admission.segment.words.load(layout.BELL) == 0
+    assert rung is (pair.mode is hardcap.Mode.strict)  # approximate takes nothing before it knows that all of it fits

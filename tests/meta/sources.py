@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
 from functools import cache
 from pathlib import Path
 
@@ -20,25 +20,33 @@ def modules(package: Path = PACKAGE) -> dict[str, list[Path]]:
     return found
 
 
-def test_files() -> list[Path]:
-    return sorted((ROOT / "tests").rglob("*.py"))
+def test_files(word: re.Pattern[str]) -> list[Path]:
+    """Those in which the word is found, in whatever place: the others need not be parsed."""
+    return [path for path in sorted((ROOT / "tests").rglob("*.py")) if word.search(text(path))]
+
+
+@cache
+def text(path: Path) -> str:
+    return path.read_text()
 
 
 @cache
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), os_name(path))
+    return ast.parse(text(path), os_name(path))
 
 
 def os_name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Every module that is imported anywhere in a file, in full: ``from hardcap import x`` is ``hardcap.x``."""
+    found: list[str] = []
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{os_name(path)}:{node.lineno} imports relatively"
-            yield node.module or ""
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
+    return tuple(found)

@@ -23,6 +23,7 @@ LOADED = (
     "header",
     "publishing",
     "segment",
+    "slots",
     "recovery",
     "ownership",
     "admission",

@@ -123,7 +123,7 @@ class Leave(_Step):
     def act(self, stage: Any, knows: Knows) -> Knows:
         def clear_up() -> None:
             admission.give_back_all()
-            stage.product.ownership.move_out(stage.segment, knows.slot)
+            stage.product.slots.mark_free(stage.segment, knows.slot)
             admission.let_go()
             stage.product.locks.drop_all(stage.segment.lock)
 

@@ -29,10 +29,11 @@ _LOOK = """        word = self._words.load(self._global[index])
 _LOOK_BACKWARDS = """        limit = self._words.load(self._limits[index])
         word = self._words.load(self._global[index])
 """
-_MOVE_TOTALS = """        for field in (layout.S_ADMITTED, layout.S_RELEASED):
-            self._words.fetch_add(layout.slot(0) + field, self._words.load(block + field))
-            self._words.store(block + field, 0)
-        self._words.store(block + layout.S_OLDEST_PERMIT, 0)
+_MOVE_TOTALS = """            block = layout.slot(slot)
+            for field in (layout.S_ADMITTED, layout.S_RELEASED):
+                self._words.fetch_add(layout.slot(0) + field, self._words.load(block + field))
+                self._words.store(block + field, 0)
+            mark_free(self._segment, slot)
 """
 _SET_LIMIT = """            self.words.store(layout.limit_word(index), limit)
             if self.shape.mode is Mode.strict:
@@ -128,7 +129,7 @@ VARIANTS = {
     "a claimer that recovers its own dirty slot": _variant(
         "a newcomer beside two",
         "slot",
-        ("ownership", "import is_clean, sweep", "import _Sweep, is_clean, sweep"),
+        ("ownership", "import sweep", "import _Sweep, sweep"),
         ("ownership", _SWEEP, "        _Sweep(segment, segment.lock).run()\n"),
     ),
     "a claimer that keeps the lock of a dirty slot": _variant(
@@ -151,8 +152,8 @@ VARIANTS = {
         ),
         (
             "recovery",
-            "layout.slot_word(0, index), self._segment.high_water(), STEP",
-            "layout.slot_word(0, index), self._mark, STEP",
+            "layout.slot_word(0, index), self._segment.high_water(), layout.SLOT_STEP",
+            "layout.slot_word(0, index), self._mark, layout.SLOT_STEP",
         ),
     ),
     "the high-water mark never raised": _variant(
@@ -161,7 +162,7 @@ VARIANTS = {
     "totals moved at recovery": _variant(
         "totals",
         "a total",
-        ("recovery", "        self._words.store(block + layout.S_OLDEST_PERMIT, 0)\n", _MOVE_TOTALS),
+        ("recovery", "            mark_free(self._segment, slot)\n", _MOVE_TOTALS),
     ),
     "what was taken of several is kept": _variant(
         "two resources, taken back",

@@ -54,7 +54,7 @@ FUNCTIONS = {
     "R1": {"sum_if_quiet"},
     "H1": {"sum_if_quiet", "reserve_approximate"},
     "A1": {"has_room", "reserve_approximate"},
-    "W1": {"ring"},
+    "W1": {"ring", "reserve_strict"},
 }
 
 

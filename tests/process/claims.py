@@ -7,7 +7,7 @@ import time
 from contextlib import closing
 
 import hardcap
-from hardcap import layout, locks, ownership, segment
+from hardcap import layout, locks, ownership, segment, slots
 from hardcap.backend import choose
 
 Owner = tuple[int, float]
@@ -23,7 +23,7 @@ def claim_and_free(name: str, directory: str, cycles: int) -> list[Owner]:
             started_at = shared.words.load(layout.slot(slot) + layout.S_STARTED_AT)
             owners.append((os.getpid(), started_at / 1e9))
             time.sleep(0 if number % 8 else 0.001)  # some stay long enough to be seen
-            ownership.move_out(shared, slot)
+            slots.mark_free(shared, slot)
             locks.drop(shared.lock, layout.SLOT_LOCKS + slot)
     return owners
 

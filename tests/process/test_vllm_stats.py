@@ -173,3 +173,13 @@ def test_there_is_room_for_two_generations_of_servers(monkeypatch: pytest.Monkey
     assert generations[0].get_num_requests() == 6
     with pytest.raises(hardcap.SlotsExhausted):
         SharedAdmissionStats({KEY: counters}, 3, 0)
+
+
+def test_a_segment_that_was_removed_by_force_keeps_nothing_of_it(segment_dir: Path) -> None:
+    (stats,) = stats_of(1)
+    for count in (1, 2, 3):
+        old = stats._limiter
+        hardcap.unlink(old.name, segment_dir, force=True)
+        stats.set_num_requests(count)
+        assert old._connection.closed
+        assert stats.get_num_requests() == count

@@ -206,6 +206,23 @@ def test_attaching_does_not_hold_up_the_loop_and_a_cancelled_request_not_the_oth
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
+def test_a_request_waits_for_it_no_longer_than_told(
+    caplog: pytest.LogCaptureFixture, attempts: list[str], name: str, segment_dir: Path
+) -> None:
+    """Somebody is stopped with the directory's lock in hand: nobody queues up behind him for his ten seconds."""
+
+    async def main() -> None:
+        app = HardcapMiddleware(answers)
+        with directory_locked(segment_dir):
+            assert (await Exchange().run(app)).status == 503
+        assert "still attaching" in caplog.text
+        while (await Exchange().run(app)).status != 200:
+            await asyncio.sleep(0.01)
+        assert attempts == [name]
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
 # --- nothing ever runs uncapped --------------------------------------------------------------------------------------
 
 

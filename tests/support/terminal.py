@@ -19,6 +19,7 @@ import pyte
 from tests.support.processes import DEADLINE, ROOT
 
 COLUMNS, LINES = 80, 24
+WIDE = 200  # of the picture that is kept: in one of 80 columns no line could be too long
 
 
 class Terminal:
@@ -27,9 +28,10 @@ class Terminal:
     def __init__(self, pid: int, descriptor: int) -> None:
         self.pid = pid
         self._descriptor = descriptor
-        self._screen = pyte.Screen(COLUMNS, LINES)
+        self._screen = pyte.Screen(WIDE, LINES)
         self._stream = pyte.ByteStream(self._screen)
         self.written = b""
+        self.widest = 0  # columns of the longest line that it ever showed
         self.status: int | None = None
 
     @property
@@ -61,6 +63,7 @@ class Terminal:
             data = os.read(self._descriptor, 65536)
             self.written += data
             self._stream.feed(data)
+            self.widest = max(self.widest, *map(len, self.text.split("\n")))
             return bool(data)
         return False
 
@@ -73,7 +76,8 @@ def terminal(*command: str, env: dict[str, str] | None = None) -> Iterator[Termi
         fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         os.chdir(ROOT)
         environ = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
-        os.execve(sys.executable, [sys.executable, "-m", *command], environ | {"TERM": "xterm-256color"} | (env or {}))
+        strictly = [sys.executable, "-W", "error", "-X", "dev", "-m", *command]
+        os.execve(sys.executable, strictly, environ | {"TERM": "xterm-256color"} | (env or {}))
     shown = Terminal(pid, descriptor)
     try:
         yield shown

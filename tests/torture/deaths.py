@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hardcap import layout, recovery
+from hardcap import layout, slots
 from hardcap.segment import Segment
 from tests.torture.ledger import now
 
@@ -87,4 +87,4 @@ class Deaths:
 
     def _is_back(self, owed: _Owed) -> bool:
         """The words first: they are another owner's if the incarnation is another after them."""
-        return recovery.is_clean(self._segment, owed.slot) or self.incarnation(owed.slot) != owed.incarnation
+        return slots.is_clean(self._segment, owed.slot) or self.incarnation(owed.slot) != owed.incarnation

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hardcap.config import Config, MiddlewareSettings, Mode, check_integer
+from hardcap.config import Config, MiddlewareSettings, Mode
 from hardcap.layout import MAX_LIMIT, MAX_SLOTS
-from hardcap.settings import SETTINGS
+from hardcap.settings import SETTINGS, check_integer
 from tests.support.settings import refusal
 
 INTEGER_LIMIT = f"an integer from 0 to {MAX_LIMIT}"

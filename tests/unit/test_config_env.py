@@ -141,6 +141,10 @@ def test_what_kubernetes_injects_is_left_alone() -> None:
         PORT_80_TCP="tcp://10.0.0.1:80",
         PORT_80_TCP_ADDR="10.0.0.1",
         PORT_80_TCP_PROTO="",
+        API_SERVICE_HOST="10.0.0.2",
+        API_SERVICE_PORT_HTTP="80",
+        API_PORT="tcp://10.0.0.2:80",
+        API_PORT_80_TCP_ADDR="10.0.0.2",
     )
     assert Config.from_env(env(NAME="web") | injected) == Config("web")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 
 import hardcap
 from hardcap import directory, layout, locks, recovery
+from hardcap.admission import Admission
 from hardcap.connection import Connection
 from hardcap.errors import SegmentClosed, SegmentError
 from hardcap.segment import Segment
@@ -54,6 +56,38 @@ def test_its_descriptor_closed_by_other_code(
     assert path.read_bytes() == before
     with pytest.raises(SegmentClosed):
         limiter.reserve()
+
+
+@pytest.mark.parametrize("call", SLOW.values(), ids=SLOW)
+def test_the_descriptor_of_its_sweeps_replaced_by_other_code(
+    limiter: hardcap.Limiter, connection: Connection, tmp_path: Path, call: Callable[[hardcap.Limiter], object]
+) -> None:
+    """A lock is free on a stranger's file, whoever lives: by it nobody is taken for dead, and nobody loses a unit."""
+    with hardcap.open(limiter.name, directory=Path(connection.path).parent) as holder:
+        assert holder.reserve(2)
+        sweeper = connection.live().segment.sweeper
+        assert sweeper is not None
+        with open(tmp_path / "a stranger's", "w+b") as stranger:
+            number = os.dup2(stranger.fileno(), sweeper._descriptor)
+        with pytest.raises(SegmentError, match="found the descriptor of its locks closed by other code"):
+            call(limiter)
+        assert (holder.held, holder.in_flight) == (2, 2)
+        os.close(number)  # which the limiter has left open
+
+
+def test_an_attachment_that_fails_leaves_no_slot_taken(
+    monkeypatch: pytest.MonkeyPatch, name: str, segment_dir: Path
+) -> None:
+    def fail(_segment: Segment, _slot: int) -> Admission:
+        raise MemoryError
+
+    with hardcap.open(name, limit=1, directory=segment_dir, max_processes=2) as limiter:
+        backend = limiter._connection.backend
+        broken = dataclasses.replace(backend, admission=fail)
+        for _ in range(2):
+            with pytest.raises(MemoryError):
+                Connection(limiter._connection.config, broken, lambda config: config)
+        hardcap.open(name, directory=segment_dir).close()
 
 
 def test_closed_after_its_descriptor_was(limiter: hardcap.Limiter, connection: Connection) -> None:

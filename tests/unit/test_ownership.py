@@ -11,7 +11,8 @@ import pytest
 from hardcap import layout, locks, ownership
 from hardcap.errors import SlotsExhausted
 from hardcap.layout import high, pack
-from hardcap.ownership import claim, is_live, move_out, totals
+from hardcap.ownership import claim
+from hardcap.slots import is_live, mark_free, totals
 from hardcap.strict import Strict
 from tests.support.memory import WRITES, Memory, memory
 from tests.support.scenarios import LEFT, LIMITS, LIVE, Left, survivor
@@ -31,7 +32,7 @@ def field(made: Memory, name: int, slot: int = 0) -> int:
 def test_the_first_free_slot(made: Memory) -> None:
     owners = [made.process() for _ in range(3)]
     assert [claim(process) for process in owners] == [0, 1, 2]
-    move_out(owners[1], 1)
+    mark_free(owners[1], 1)
     owners[1].die()
     assert claim(made.process()) == 1
 
@@ -52,7 +53,7 @@ def test_what_is_written(made: Memory) -> None:
     assert before <= field(made, layout.S_STARTED_AT) <= time.time_ns()
     assert field(made, layout.S_STATE) == pack(layout.STATE_LIVE, 1)
     assert is_live(process, 0)
-    move_out(process, 0)
+    mark_free(process, 0)
     assert field(made, layout.S_STATE) == pack(layout.STATE_FREE, 1)
     assert not is_live(process, 0)
     claim(made.process())
@@ -90,7 +91,7 @@ def test_each_owner_is_another_incarnation(made: Memory) -> None:
         process = made.process()
         assert claim(process) == 0
         assert high(field(made, layout.S_STATE)) == number
-        move_out(process, 0)
+        mark_free(process, 0)
         process.die()
 
 
@@ -102,7 +103,7 @@ def test_totals_stay_and_a_new_owner_notes_where_it_began(made: Memory) -> None:
     admission.release(((0, 3),))
     admission.refuse(1)
     assert totals(process, 0) == [3, 1, 0, 1, 0, 0]
-    move_out(process, 0)
+    mark_free(process, 0)
     process.die()
     assert claim(made.process()) == 0
     assert totals(process, 0) == [3, 1, 0, 1, 0, 0]
@@ -152,3 +153,14 @@ def test_a_slot_that_is_not_settled_yet_is_nobodys(made: Memory) -> None:
     made.words.store(layout.slot_word(0, 0), 0)
     assert claim(made.process()) == 1
     assert made.count() == 0
+
+
+def test_the_living_are_told_from_the_dead_that_cannot_be_recovered_yet(made: Memory) -> None:
+    """One is cut in half by its death, while another never pauses."""
+    living, _dead = made.process(), made.process()
+    assert (claim(living), claim(made.process())) == (0, 1)
+    for slot in (0, 2):
+        made.words.store(layout.slot_word(slot, 0), pack(0, 1))
+    made.words.store(layout.H_HIGH_WATER, 3)
+    with pytest.raises(SlotsExhausted, match="slot table full, 2 live, 1 of the dead not recovered yet"):
+        claim(made.process())

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import hardcap
-from hardcap import layout, locks
+from hardcap import layout, locks, publishing
 from hardcap.config import Config, Mode
 from hardcap.errors import SegmentError
 from hardcap.header import Shape
@@ -190,3 +190,20 @@ class TestDebris:
         other.write_bytes(b"half")
         attach(config).close()
         assert other.read_bytes() == b"half"
+
+
+def test_what_comes_to_a_free_name_meanwhile_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, config: Config, segment_dir: Path
+) -> None:
+    """Nobody has vetted it, so it is not removed as the old segment would be."""
+    stranger = segment_dir / config.name
+    real = publishing._nameless
+
+    def nameless(*arguments: Any) -> Any:
+        stranger.write_text("mine")
+        return real(*arguments)
+
+    monkeypatch.setattr(publishing, "_nameless", nameless)
+    with pytest.raises(SegmentError, match="EEXIST"):
+        attach(config)
+    assert stranger.read_text() == "mine"

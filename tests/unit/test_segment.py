@@ -147,7 +147,7 @@ def test_joining_waits_for_nobody(segment: Segment, config: Config) -> None:
     with second_description(segment.lock) as intruder:
         locks.drop(segment.lock, layout.ATTENDANCE_BYTE)
         assert locks.take(intruder, layout.ATTENDANCE_BYTE)
-        with pytest.raises(SegmentError, match="attendance byte locked for writing"):
+        with pytest.raises(SegmentError, match="attendance byte locked by other code"):
             attach(config)
     assert locks.take(segment.lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK)
 

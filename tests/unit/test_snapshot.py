@@ -10,8 +10,9 @@ from hardcap import layout
 from hardcap.admission import Admission
 from hardcap.approximate import Approximate
 from hardcap.layout import pack
-from hardcap.ownership import claim, move_out
+from hardcap.ownership import claim
 from hardcap.recovery import sweep
+from hardcap.slots import mark_free
 from hardcap.snapshot import ProcessSnapshot, Totals, in_flight, read
 from hardcap.strict import Strict
 from tests.support.memory import Memory, Process, memory
@@ -73,7 +74,7 @@ def test_a_change_of_owner_is_never_shown_half(made: Memory, reader: Process, fi
 
     def change_hands() -> None:
         old.give_back_all()
-        move_out(first, slot)
+        mark_free(first, slot)
         first.die()
         assert owner(made, 2)[1] == slot
         made.words.store(layout.slot(slot) + layout.S_PID, 222)
@@ -88,7 +89,7 @@ def test_an_owner_that_leaves_while_it_is_read_is_not_shown(made: Memory, reader
 
     def leave() -> None:
         admission.give_back_all()
-        move_out(process, slot)
+        mark_free(process, slot)
 
     made.words.before("load", layout.slot(slot) + layout.S_PID, leave)
     assert processes(reader) == ()

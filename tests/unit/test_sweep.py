@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import hardcap
 from hardcap import layout, locks, recovery
 from hardcap.admission import ADMITTED
 from hardcap.approximate import Approximate
@@ -177,3 +178,21 @@ def test_of_two_that_look_at_once_one_sweeps(made: Memory) -> None:
     made.words.before("compare_exchange", layout.H_SWEPT_AT, lambda: answers.append(is_due(second)))
     answers.append(is_due(first))
     assert answers == [True, False]
+
+
+def test_an_owner_that_leaves_under_the_eyes_of_a_sweep_is_not_counted_as_dead(
+    monkeypatch: pytest.MonkeyPatch, name: str, segment_dir: Path
+) -> None:
+    """It was there at the first look, and its lock free at the second."""
+    with hardcap.open(name, limit=1, directory=segment_dir) as limiter:
+        leaver = hardcap.open(name, directory=segment_dir)
+        look = recovery._Sweep._in_use
+
+        def leave(self: recovery._Sweep) -> list[int]:
+            found = look(self)
+            leaver.close()
+            return found
+
+        monkeypatch.setattr(recovery._Sweep, "_in_use", leave)
+        assert limiter.reap() == 0
+        assert limiter.snapshot().totals.recovered_owners == 0
