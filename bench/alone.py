@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from threading import Lock
 from typing import Final
 
 from bench.baselines import ORIGINAL, Context, Hardcap, Subject
@@ -17,6 +18,8 @@ ATTACHED: Final = 4
 BY_ATTRIBUTE: Final = "limiter.reserve(); limiter.release()"
 SEMAPHORE_BY_ATTRIBUTE: Final = "semaphore.acquire(); semaphore.release()"
 ADMIT: Final = "with limiter.admit(): pass"
+ADMIT_RELEASE: Final = "limiter.admit().release()"
+LOCK: Final = "with lock: pass"
 APPROXIMATE_OF_4: Final = "approximate, 4 attached"
 SLOTS_OF_4: Final = "slots, 4 processes"
 
@@ -41,6 +44,8 @@ def _forms(context: Context, modes: Sequence[Hardcap], leave: ExitStack) -> dict
         BY_ATTRIBUTE: Lap(BY_ATTRIBUTE, limiter=limiter),
         SEMAPHORE_BY_ATTRIBUTE: Lap(SEMAPHORE_BY_ATTRIBUTE, semaphore=context.BoundedSemaphore(LIMIT)),
         ADMIT: Lap(ADMIT, limiter=limiter),
+        ADMIT_RELEASE: Lap(ADMIT_RELEASE, limiter=limiter),
+        LOCK: Lap(LOCK, lock=Lock()),
         APPROXIMATE_OF_4: _attached(context, approximate, ATTACHED, leave),
         SLOTS_OF_4: _attached(context, ORIGINAL, ATTACHED, leave),
     }

@@ -169,21 +169,22 @@ def _works(subject: Hardcap) -> bool:
 
 
 def _attach_nothing(_index: int) -> Gate:
-    return Gate(_admit, _nothing, _nothing)
+    return Gate(_admit, nothing, nothing)
 
 
 def _attach_semaphore(semaphore: BoundedSemaphore, _index: int) -> Gate:
-    return Gate(partial(semaphore.acquire, False), semaphore.release, _nothing)
+    return Gate(partial(semaphore.acquire, False), semaphore.release, nothing)
 
 
 def _attach_slots(counters: Array[c_longlong], processes: int, limit: int, index: int) -> Gate:
     admission = SlotAdmission(SlotStats(counters, processes, index), limit)
-    return Gate(admission.reserve, admission.release, _nothing)
+    return Gate(admission.reserve, admission.release, nothing)
 
 
 def _admit() -> bool:
     return True
 
 
-def _nothing() -> None:
-    return None
+def nothing() -> None:
+    """What a gate does that has nothing to close, or to give back."""
+    return

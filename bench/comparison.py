@@ -31,6 +31,10 @@ class Goal:
     def met(self) -> bool:
         return self.observed <= self.allowed
 
+    def as_json(self) -> dict[str, object]:
+        """Figure, bound and verdict."""
+        return asdict(self) | {"met": self.met}
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -115,7 +119,7 @@ class Comparison:
             "machine": self.machine,
             "subjects": [self._row(figure) for figure in self.figures],
             "ratios": {"baseline": ORIGINAL.name, "processes": self.ratio_processes, **self.ratios()},
-            "goals": [asdict(goal) | {"met": goal.met} for goal in self.goals()],
+            "goals": [goal.as_json() for goal in self.goals()],
             "attach_ms": self.attach_ms,
             "attach_cpu_ms": self.attach_cpu_ms,
             "segment_bytes": self.segment_bytes,

@@ -71,7 +71,7 @@ def measure(plan: Plan, scratch: Path | None) -> Growth:
         with stage.progress(plan.steps(len(modes))) as step:
             cells = _cells(context, modes, plan, step)
             reapings = _reapings(context, modes, plan, step)
-        backends = ", ".join(dict.fromkeys(mode.backend for mode in modes))
+        backends = stage.backends(modes)
         return Growth(machine.describe(backends), modes, cells, reapings, _sizes(modes[0]))
 
 

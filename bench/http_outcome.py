@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
@@ -145,8 +145,11 @@ class Http:
                 for name, row in self.direct.items()
             ],
             "servers": {name: load.as_json() for name, load in self.loads.items()},
-            "goals": [*(ratio.as_json() for ratio in self.ratios()), *map(_row, self.goals())],
-            "controls": [*(ratio.as_json() for ratio in self.controls()), *map(_row, self.server_controls())],
+            "goals": [*(ratio.as_json() for ratio in self.ratios()), *(goal.as_json() for goal in self.goals())],
+            "controls": [
+                *(ratio.as_json() for ratio in self.controls()),
+                *(goal.as_json() for goal in self.server_controls()),
+            ],
             "failed": self.failed,
             "blind": self.blind,
             "blurred": self.blurred,
@@ -170,7 +173,3 @@ class Http:
 def _ratio(own: list[float], other: list[float]) -> float:
     """The median over rounds, each against the same round."""
     return median(one / another for one, another in zip(own, other, strict=True))
-
-
-def _row(goal: Goal) -> dict[str, object]:
-    return asdict(goal) | {"met": goal.met}

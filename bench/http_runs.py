@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import uvloop
-
-from bench import http_direct, machine, processes, stage
+from bench import http_direct, loops, machine, processes, stage
 from bench.baselines import Hardcap
 from bench.clients import Crowd, Tally
 from bench.http import Plan
@@ -65,18 +61,11 @@ def measure(plan: Plan, scratch: Path | None) -> Http:
     with stage.segments(scratch) as directory, stage.progress(plan.laps + plan.rounds * len(SIDES)) as step:
         mode = stage.fastest_first(stage.modes(directory))[0]
         direct = http_direct.measure(mode, plan.laps, step)
-        with asyncio.Runner(debug=False, loop_factory=uvloop.new_event_loop) as runner:
-            try:
-                loads = runner.run(_serve(plan, mode, step))
-            except asyncio.CancelledError:  # by SIGTERM; the runner itself turns SIGINT into this
-                raise KeyboardInterrupt from None
+        loads = loops.run(_serve(plan, mode, step))
     return Http(machine.describe(mode.backend), mode, direct, loads)
 
 
 async def _serve(plan: Plan, mode: Hardcap, step: Step) -> Mapping[str, Load]:
-    this = asyncio.current_task()
-    assert this
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     async with AsyncExitStack() as leave:
         one_each = {side.server: side for side in SIDES}
         servers = {name: _server(side, mode, leave) for name, side in one_each.items()}

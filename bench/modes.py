@@ -10,7 +10,6 @@ import argparse
 import math
 import multiprocessing
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,12 +17,12 @@ from typing import Final
 from bench import machine, modes_report, stage
 from bench.attach import attach_cost
 from bench.baselines import BASELINES, Subject
+from bench.bursts import burst
 from bench.comparison import Comparison
 from bench.crew import Crew
 from bench.figures import Figures
 from bench.rounds import Step, rotated
 from bench.tasks import Bursts, TightLoop, TimedCalls, Window
-from bench.witness import Witness
 
 NAME: Final = "modes"
 HELP: Final = "what reserve and release cost in each mode, beside what they replace"
@@ -67,7 +66,7 @@ def _compare(plan: Plan, scratch: Path | None, extra: Sequence[Subject]) -> Comp
         subjects = [*BASELINES, *modes, *extra]
         with stage.progress(plan.steps(len(subjects))) as step:
             figures = measure(subjects, plan, directory, step)
-        backends = ", ".join(dict.fromkeys(mode.backend for mode in modes))
+        backends = stage.backends(modes)
         return Comparison(machine.describe(backends), figures, [attach_cost(mode) for mode in modes])
 
 
@@ -94,12 +93,6 @@ def _measure_crew(subjects: Sequence[Subject], processes: int, plan: Plan, direc
                 figures[index].add_latencies(crew.run(index, TimedCalls(Window.of(plan.seconds))))
         for index, figure in enumerate(figures):
             step(f"{processes} processes, witness: {subjects[index].name}")
-            _witness(crew, index, figure, plan.bursts, Path(directory, f"witness-{processes}-{index}"))
+            attempts = math.ceil(2 * limit / processes)
+            burst(crew, index, figure, Bursts(plan.bursts, attempts, f"{directory}/witness-{processes}-{index}"))
     return figures
-
-
-def _witness(crew: Crew, index: int, figure: Figures, bursts: int, path: Path) -> None:
-    attempts = math.ceil(2 * figure.limit / figure.processes)
-    tallies = crew.run(index, Bursts(bursts, attempts, str(path)))
-    with closing(Witness(path)) as witness:
-        figure.add_bursts(tallies, witness.peak)

@@ -10,10 +10,10 @@ from rich.table import Table
 
 from bench import machine, tables
 from bench.baselines import ORIGINAL
-from bench.comparison import Comparison, Goal
+from bench.comparison import Comparison
 from bench.figures import Figures, percentiles
 from bench.percentiles import REPORTED
-from bench.tables import duration, verdict
+from bench.tables import duration, goal_line
 
 
 def show(comparison: Comparison) -> None:
@@ -84,15 +84,9 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     timer = comparison.timer_ns()
     yield f"timing adds {duration(timer['p50'])} to each duration (p99 {duration(timer['p99'])}), not subtracted"
     yield f"an attach takes {comparison.attach_cpu_ms:.3g} ms of processor time"
-    yield from (_goal(goal) for goal in comparison.goals())
+    yield from map(goal_line, comparison.goals())
     yield from _verdicts(comparison)
     yield machine.line(comparison.machine)
-
-
-def _goal(goal: Goal) -> str:
-    return (
-        f"{verdict(goal.met)}: {goal.name}: {goal.observed:.3g} {goal.unit}, goal at most {goal.allowed:g} {goal.unit}"
-    )
 
 
 def _verdicts(comparison: Comparison) -> Iterator[str]:

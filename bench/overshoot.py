@@ -11,19 +11,18 @@ import argparse
 import math
 import multiprocessing
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bench import machine, stage, tables
 from bench.baselines import CONTROL, Subject
+from bench.bursts import burst
 from bench.crew import Crew
 from bench.figures import Figures
 from bench.machine import Machine
 from bench.rounds import Step
 from bench.tasks import Bursts
-from bench.witness import Witness
 
 NAME: Final = "overshoot"
 HELP: Final = "the most in flight at once when processes burst at the limit, beside the formula"
@@ -79,7 +78,7 @@ def measure(plan: Plan, scratch: Path | None) -> Overshoot:
         subjects: list[Subject] = [CONTROL, *modes]
         with stage.progress(len(plan.processes) * len(subjects)) as step:
             figures = [figure for count in plan.processes for figure in _burst(subjects, count, plan, directory, step)]
-        return Overshoot(machine.describe(", ".join(dict.fromkeys(mode.backend for mode in modes))), figures)
+        return Overshoot(machine.describe(stage.backends(modes)), figures)
 
 
 def _burst(subjects: Sequence[Subject], processes: int, plan: Plan, directory: str, step: Step) -> list[Figures]:
@@ -90,10 +89,7 @@ def _burst(subjects: Sequence[Subject], processes: int, plan: Plan, directory: s
         crew.attached()
         for index, figure in enumerate(figures):
             step(f"{processes} processes: {figure.subject.name}")
-            path = Path(directory, f"witness-{processes}-{index}")
-            tallies = crew.run(index, Bursts(plan.rounds, attempts, str(path)))
-            with closing(Witness(path)) as witness:
-                figure.add_bursts(tallies, witness.peak)
+            burst(crew, index, figure, Bursts(plan.rounds, attempts, f"{directory}/witness-{processes}-{index}"))
     return figures
 
 

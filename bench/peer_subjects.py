@@ -22,7 +22,7 @@ import sysv_ipc
 from filelock import FileLock, Timeout
 from portalocker.utils import NamedBoundedSemaphore
 
-from bench.baselines import Attach, Context, Gate, Semaphore
+from bench.baselines import Attach, Context, Gate, Semaphore, nothing
 from bench.semaphores import named_semaphore
 
 LIMIT: Final = 64  # room for a unit of each process
@@ -168,12 +168,12 @@ class AnyFile:
 
 
 def _attach_empty(_index: int) -> Gate:
-    nothing = deque[None]().rotate
-    return Gate(nothing, nothing, nothing)  # type: ignore[arg-type]
+    empty = deque[None]().rotate
+    return Gate(empty, empty, empty)  # type: ignore[arg-type]
 
 
 def _attach_semaphore(semaphore: BoundedSemaphore, _index: int) -> Gate:
-    return Gate(semaphore.acquire, semaphore.release, _nothing)
+    return Gate(semaphore.acquire, semaphore.release, nothing)
 
 
 def _attach_value(counter: Synchronized[int], limit: int, _index: int) -> Gate:
@@ -188,12 +188,12 @@ def _attach_value(counter: Synchronized[int], limit: int, _index: int) -> Gate:
         with counter.get_lock():
             counter.value -= 1
 
-    return Gate(reserve, release, _nothing)
+    return Gate(reserve, release, nothing)
 
 
 def _attach_inside(counter: Synchronized[int], limit: int, index: int) -> Gate:
     lock = counter.get_lock()
-    return _attach_value(counter, limit, index) if index else Gate(lock.acquire, lock.release, _nothing)
+    return _attach_value(counter, limit, index) if index else Gate(lock.acquire, lock.release, nothing)
 
 
 def _attach_posix(name: str, _index: int) -> Gate:
@@ -204,7 +204,7 @@ def _attach_posix(name: str, _index: int) -> Gate:
 def _attach_sysv(key: int, _index: int) -> Gate:
     semaphore = sysv_ipc.Semaphore(key)
     semaphore.undo = True
-    return Gate(semaphore.acquire, semaphore.release, _nothing)
+    return Gate(semaphore.acquire, semaphore.release, nothing)
 
 
 def _attach_named(directory: str, name: str, limit: int, _index: int) -> Gate:
@@ -219,7 +219,3 @@ def _attach_named(directory: str, name: str, limit: int, _index: int) -> Gate:
 def _attach_files(directory: Path, limit: int, _index: int) -> Gate:
     files = AnyFile(directory, limit)
     return Gate(files.reserve, files.release, files.close)
-
-
-def _nothing() -> None:
-    return None

@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.table import Table
 
-from bench import machine, tables
+from bench import alone, machine, tables
 from bench.figures import Figures
 from bench.peers_outcome import Peers
 from bench.survival import LIMIT, PATIENCE, Doing
@@ -64,9 +64,14 @@ def _lines(peers: Peers) -> Iterator[str]:
     yield "in lock: inside the lock around the counter; at work: between any two of the steps that need no lock"
     yield "filelock, portalocker: as many lock files as units, one of them locked for each"
     yield f"empty C method: called twice, the least that a pair can cost; goals: on backend {peers.modes[0].backend}"
+    yield "; ".join(_form(peers, name) for name in (alone.ADMIT_RELEASE, alone.ADMIT, alone.LOCK))
     yield ", ".join(f"{package} {version}" for package, version in peers.versions.items())
     for survival in peers.broken:
         yield f"[bold red]broken[/]: {survival.name}, killed {survival.doing}: {survival.units} of {LIMIT} units left"
     for survival in peers.blind:
         yield f"[bold red]blind[/]: {survival.name}, killed {survival.doing}, is said to have lost nothing"
     yield machine.line(peers.machine)
+
+
+def _form(peers: Peers, name: str) -> str:
+    return f"{name} {tables.duration(median(peers.forms[name].pair_ns))}"

@@ -52,7 +52,7 @@ def compare(plan: Plan, scratch: Path | None) -> Peers:
                 figures += _crowd(context, subjects, compared, count, plan, step)
         survivals = _survivals(context, [*compared, *others], modes, directory, step)
         missing = {} if redis else {redis_counter.NAME: "not installed"}
-        backends = ", ".join(dict.fromkeys(mode.backend for mode in modes))
+        backends = stage.backends(modes)
         versions = {package: version(package) for package in PACKAGES}
         return Peers(machine.describe(backends), modes, forms, figures, survivals, missing, versions)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 
 from bench.comparison import Goal
@@ -46,4 +46,4 @@ class Ratio:
     def as_json(self) -> dict[str, object]:
         """The goal and the figures behind it, pairs in nanoseconds."""
         figures = {"of_least": self.of_least, "own_ns": self.own_ns, "other_ns": self.other_ns}
-        return asdict(self.goal) | {"met": self.goal.met} | figures
+        return self.goal.as_json() | figures

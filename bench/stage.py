@@ -90,6 +90,11 @@ def fastest_first(found: Sequence[Hardcap]) -> list[Hardcap]:
     return sorted(found, key=lambda mode: BACKENDS.index(mode.backend), reverse=True)
 
 
+def backends(found: Sequence[Hardcap]) -> str:
+    """Each of their backends once, for the machine's line."""
+    return ", ".join(dict.fromkeys(mode.backend for mode in found))
+
+
 @contextmanager
 def progress(steps: int) -> Iterator[Step]:
     """A bar on stderr, where that is a terminal: call what it gives once a step."""

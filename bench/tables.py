@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from bench.comparison import Goal
 from bench.ratios import Ratio
 
 WIDTH: Final = 100  # where the terminal does not say
@@ -43,6 +44,13 @@ def goals(ratios: Sequence[Ratio]) -> Table:
         figures = number(ratio.observed), number(ratio.of_least), f"{ratio.allowed:g}"
         made.add_row(ratio.name, *durations, *figures, verdict(ratio.goal.met))
     return made
+
+
+def goal_line(goal: Goal) -> str:
+    """A goal that no ratio stands behind."""
+    return (
+        f"{verdict(goal.met)}: {goal.name}: {goal.observed:.3g} {goal.unit}, goal at most {goal.allowed:g} {goal.unit}"
+    )
 
 
 def verdict(met: bool) -> str:

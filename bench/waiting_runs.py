@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Final
 import hardcap
 from bench import machine, processes, stage
 from bench.baselines import Context, Hardcap
+from bench.comparison import Goal
 from bench.crew import WorkerFailed
 from bench.machine import Machine
 from bench.percentiles import summary
@@ -25,6 +26,8 @@ from hardcap.waiting import queue_of
 
 NAME: Final = "bench-waiting"
 WAITERS: Final = 100
+LATENCY_GOAL_MS: Final = 10.0  # at the median
+COST_GOAL: Final = 1.0  # per cent of a core
 PATIENCE: Final = 60.0  # seconds: who is silent for so long hangs
 HELD: Final = (0.002, 0.06)  # seconds that the unit is held while the other waits: longer, too, than one sleep takes
 
@@ -78,15 +81,31 @@ class Waiting:
 
     machine: Machine
     cells: list[Waited]
-    rounds: int
 
     @property
     def sound(self) -> bool:
-        """Whether every wait ended."""
-        return all(len(cell.latencies) == self.rounds for cell in self.cells)
+        """Whether nobody was admitted before the one unit there is was released."""
+        return all(min(cell.latencies) > 0 for cell in self.cells)
+
+    def goals(self) -> list[Goal]:
+        """The slowest of each sleep, and the dearest of all."""
+        cost = max(cell.cost for cell in self.cells)
+        return [
+            *(Goal(f"median wait, by {sleep}", self._slowest(sleep) / 1e6, LATENCY_GOAL_MS, "ms") for sleep in SLEEPS),
+            Goal(f"{WAITERS} waiters", 100 * cost, COST_GOAL, "% of a core"),
+        ]
 
     def as_json(self) -> dict[str, object]:
-        return {"machine": self.machine, "waiters": WAITERS, "cells": [cell.as_json() for cell in self.cells]}
+        return {
+            "machine": self.machine,
+            "waiters": WAITERS,
+            "cells": [cell.as_json() for cell in self.cells],
+            "goals": [goal.as_json() for goal in self.goals()],
+            "sound": self.sound,
+        }
+
+    def _slowest(self, sleep: str) -> float:
+        return max(summary(cell.latencies)["p50"] for cell in self.cells if cell.sleep == sleep)
 
 
 def measure(plan: Plan, scratch: Path | None) -> Waiting:
@@ -97,7 +116,7 @@ def measure(plan: Plan, scratch: Path | None) -> Waiting:
         cells = list(itertools.product(subjects, WAYS, SLEEPS))
         with stage.progress(len(cells)) as step:
             found = [_cell(context, *cell, plan, step) for cell in cells]
-    return Waiting(machine.describe(subjects[0].backend), found, plan.rounds)
+    return Waiting(machine.describe(subjects[0].backend), found)
 
 
 def _cell(context: Context, subject: Hardcap, way: str, sleep: str, plan: Plan, step: Step) -> Waited:
@@ -175,8 +194,3 @@ def _cost(limiter: hardcap.Limiter, admit: Admit, seconds: float) -> float:
     wall, cpu = time.monotonic(), time.process_time()
     time.sleep(seconds)
     return (time.process_time() - cpu) / (time.monotonic() - wall)
-
-
-def worst(cells: Sequence[Waited], sleep: str) -> float:
-    """The highest median of all cells that sleep so, in nanoseconds."""
-    return max(summary(cell.latencies)["p50"] for cell in cells if cell.sleep == sleep)

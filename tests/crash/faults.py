@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,19 +20,7 @@ class Fault:
 
     def copy(self, into: Path) -> dict[str, str]:
         """Environment in which a child imports the broken package."""
-        package = into / "hardcap"
-        shutil.copytree(builds.SOURCE.parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-        source = package / self.file
-        source.write_text(self._broken(source.read_text()))
-        if source.suffix == ".c":
-            builds.build(source, package / "native.abi3.so", ["-O0"])
-        return builds.importing(into)
-
-    def _broken(self, text: str) -> str:
-        for old, new in self.texts:
-            assert text.count(old) == 1, f"{old!r} is there {text.count(old)} times"
-            text = text.replace(old, new)
-        return text
+        return builds.importing(builds.copy_package(into, ["-O0"], *self.texts, file=self.file))
 
 
 _ONE_DEATH: Final = Group("one death", "native", "strict", 1)
@@ -71,6 +58,18 @@ FAULTS: Final = {
                 "        put(base, own, peek(base, own) - wanted->units[i] * HIGH_ONE);\n"
                 "        put(base, own, peek(base, own) + wanted->units[i]);\n",
             ),
+        ),
+        _ONE_DEATH,
+    ),
+    "adjusted by giving all back first": Fault(
+        "native.c",
+        (
+            (
+                "    int refused = up.count > 0 ? core_take(self->core, &up, 0, rule) : ADMITTED;\n",
+                "    core_put_back(self->core, &self->wanted);\n"
+                "    int refused = core_take(self->core, wanted, 0, rule);\n",
+            ),
+            ("    core_put_back(self->core, &down);\n", ""),
         ),
         _ONE_DEATH,
     ),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from tests.crash.tracer import ACCESS, CONTINUE, ONE_INSTRUCTION, READY, SYSTEM_CALL, TO_SYSTEM_CALL, Tracee
+from tests.support.columns import Column
 
 _BREAK: Final = b"\xcc"  # int3
 
@@ -71,17 +72,8 @@ class AnnouncedWords:
         self._announce()
         return bool(self._words.compare_exchange(index, expected, desired))
 
-    def column(self, first: int, count: int, step: int) -> Iterable[int]:
-        return _Column(self, range(first, first + count * step, step))
+    def column(self, first: int, count: int, step: int) -> Column:
+        return Column(self.load, first, count, step)
 
     __getitem__ = load
     __setitem__ = store
-
-
-class _Column:
-    def __init__(self, words: AnnouncedWords, indices: range) -> None:
-        self._words = words
-        self._indices = indices
-
-    def __iter__(self) -> Iterator[int]:
-        return map(self._words.load, self._indices)

@@ -46,6 +46,19 @@ def _release_permit(limiter: hardcap.Limiter, settings: Settings) -> Action:
     return limiter.admit(**settings.portion).release
 
 
+def _adjust_up(limiter: hardcap.Limiter, settings: Settings) -> Action:
+    permit = limiter.admit(**settings.portion)
+    return lambda: permit.adjust(**settings.portions(2))
+
+
+def _adjust_up_and_down(limiter: hardcap.Limiter, settings: Settings) -> Action:
+    """The last resource down, any other up."""
+    one, two = settings.portion, settings.portions(2)
+    *_, last = one
+    permit = limiter.admit(**{**one, last: two[last]})
+    return lambda: permit.adjust(**{**two, last: one[last]})
+
+
 def _reserve_too_much(limiter: hardcap.Limiter, settings: Settings) -> Action:
     """Refused by the last resource, once the others are taken."""
     *_, last = settings.portion
@@ -75,6 +88,8 @@ HOT: Final = {
     "release": Operation(_release, before=2),
     "admit": Operation(_admit),
     "release of a permit": Operation(_release_permit),
+    "adjust, up": Operation(_adjust_up, before=0),
+    "adjust, up and down": Operation(_adjust_up_and_down, before=0),
 }
 SLOW: Final = {
     "open": Operation(lambda _limiter, settings: settings.open, before=0, keeps=0),  # see `opening`

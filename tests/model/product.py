@@ -15,6 +15,7 @@ from typing import Any
 
 import hardcap
 from tests.meta import sources
+from tests.support.edits import replace_once
 
 LOADED = (
     "locks",
@@ -29,6 +30,7 @@ LOADED = (
     "strict",
     "approximate",
     "snapshot",
+    "portable",
 )
 
 
@@ -41,9 +43,7 @@ class Edit:
     new: str
 
     def apply(self, source: str) -> str:
-        found = source.count(self.old)
-        assert found == 1, f"{self.old!r} stands {found} times in {self.module}, allowed: once"
-        return source.replace(self.old, self.new)
+        return replace_once(source, self.old, self.new)
 
 
 class Product:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hardcap.config import Mode
 from tests.model.actors import Actor, Step
 from tests.model.memory import Scenario
-from tests.model.steps import Claim, Knows, Leave, Reap, Release, Reserve, SetLimit
+from tests.model.steps import Adjust, Claim, Knows, Leave, Reap, Release, Reserve, SetLimit
 
 ONE, TWO = ((0, 1),), ((0, 2),)
 BOTH, OTHER = ((0, 1), (1, 2)), ((1, 1),)
@@ -112,6 +112,28 @@ STRICT = {
         deaths=2,
         reaper_deaths=1,
     ),
+    "adjusted": Scenario(
+        (
+            owner(0, Reserve(), Adjust(OTHER), resources=2),
+            owner(1, Reserve(OTHER), resources=2),
+            reaper(resources=2),
+        ),
+        2,
+        limits=(1, 1),
+        deaths=1,
+        reaper_deaths=1,
+    ),
+    "adjusted, two at once": Scenario(
+        (
+            owner(0, Reserve(((0, 1), (1, 1))), Adjust(((0, 2),)), resources=2),
+            owner(1, Reserve(), Adjust(OTHER), resources=2),
+            reaper(resources=2),
+        ),
+        2,
+        limits=(2, 1),
+        deaths=1,
+        reaper_deaths=1,
+    ),
     "totals": Scenario(
         (owner(0, *rounds(ONE)), newcomer("newcomer", Claim(), *rounds(ONE)), reaper()),
         1,
@@ -161,9 +183,12 @@ ALL = STRICT | APPROXIMATE
 LARGE = {
     "two owners, tried twice",
     "two owners, twice",
+    "two dead, kept apart",
+    "a newcomer beside two",
     "three owners, a death",
     "a limit, two owners, a death",
     "two newcomers",
+    "adjusted, two at once",
     "approximate, three, again",
     "three owners, two deaths",
     "two reapers, two owners",

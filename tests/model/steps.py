@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from tests.model.actors import Fault
@@ -61,6 +62,28 @@ class Release(_Step):
     def during(self, knows: Knows) -> Knows:
         after = changed(knows.units, self.wanted, -1)
         return knows if min(after) < 0 else knows._replace(units=after)
+
+
+@dataclass(frozen=True)
+class Adjust(_Step):
+    """All that is held, if anything, is changed to this, as by a permit; or it is refused."""
+
+    wanted: Wanted
+
+    def act(self, stage: Any, knows: Knows) -> Knows:
+        held = tuple((index, units) for index, units in enumerate(knows.units) if units)
+        if not held:
+            return knows
+        permit = SimpleNamespace(_admission=stage.admission(knows), _swap=lambda seen, wanted: True)
+        refused = stage.product.portable.PortablePermit._replace(permit, held, self.wanted, True)
+        return knows if refused >= 0 else knows._replace(units=self._after(knows))
+
+    def during(self, knows: Knows) -> Knows:
+        """Of each resource what it holds in any case."""
+        return knows._replace(units=tuple(map(min, knows.units, self._after(knows))))
+
+    def _after(self, knows: Knows) -> Units:
+        return changed((0,) * len(knows.units), self.wanted, 1)
 
 
 @dataclass(frozen=True)

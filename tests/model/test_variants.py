@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.model.product import Edit, Product
-from tests.model.report import ALL, QUICK, play, read_schedule, search, tell, write_schedule
+from tests.model.report import ALL, play, read_schedule, search, tell, write_schedule
 from tests.model.variants import VARIANTS
 
 pytestmark = pytest.mark.timeout(600)  # of pure computation, whatever else runs on the machine
@@ -35,7 +35,3 @@ def test_an_edit_that_does_not_fit_is_an_error() -> None:
     for old in ("no such line", "self"):
         with pytest.raises(AssertionError, match="allowed: once"):
             Product({}, (Edit("strict", old, ""),))
-
-
-def test_every_variant_is_seen_by_what_each_run_explores() -> None:
-    assert {variant.scenario for variant in VARIANTS.values()} <= QUICK.keys() | {"two owners, twice"}

@@ -23,9 +23,6 @@ def _variant(scenario: str, fault: str, *edits: tuple[str, str, str]) -> Variant
 _SWEEP = """        locks.drop(segment.lock, layout.SLOT_LOCKS + slot)
         sweep(segment)
 """
-_RETURN = """            return
-        self._changed = True
-"""
 _LOOK = """        word = self._words.load(self._global[index])
         limit = self._words.load(self._limits[index])
 """
@@ -171,6 +168,12 @@ VARIANTS = {
         "two resources, taken back",
         "slot",
         ("strict", "                    self._put_back(taken, more)\n", "                    pass\n"),
+    ),
+    "an adjustment that gives back first": _variant(
+        "adjusted",
+        "slot",
+        ("portable", "admission.check_held(down)", "admission.put_back(down)"),
+        ("portable", "if surplus := down if replaced else up:", "if surplus := () if replaced else up:"),
     ),
     "a scan of the slots of old": _variant(
         "approximate, a newcomer",

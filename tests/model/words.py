@@ -6,13 +6,13 @@ import errno
 import fcntl
 import os
 import struct
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from hardcap import layout
 from hardcap.layout import U64
 from tests.model.actors import Again, Answer, Failed, Request, Run
+from tests.support.columns import Column
 
 WAIT = "wait"  # a request that has no answer until a lock is free
 DIRECTORY = "directory"  # the lock of the directory, in the place of a byte
@@ -57,8 +57,8 @@ class ScheduledWords:
     def compare_exchange(self, index: int, expected: int, desired: int, /) -> bool:
         return self._run.ask("swap", index, expected, desired) if self._is_shared(index) else True
 
-    def column(self, first: int, count: int, step: int, /) -> _Column:
-        return _Column(self, range(first, first + count * step, step))
+    def column(self, first: int, count: int, step: int, /) -> Column:
+        return Column(self.load, first, count, step)
 
     __getitem__ = load
     __setitem__ = store
@@ -66,15 +66,6 @@ class ScheduledWords:
     def _is_shared(self, index: int) -> bool:
         assert index not in self._fixed, f"word {index} is written, expected: never"
         return index in self._shared
-
-
-class _Column:
-    def __init__(self, words: ScheduledWords, indices: range) -> None:
-        self._words = words
-        self._indices = indices
-
-    def __iter__(self) -> Iterator[int]:
-        return map(self._words.load, self._indices)
 
 
 def change_word(state: State, position: int, request: Request) -> tuple[Answer, State]:

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tests.support.edits import replace_once
+
 ROOT: Final = Path(__file__).parents[2]
 SOURCE: Final = ROOT / "hardcap" / "native.c"
 STRICT: Final = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
@@ -57,16 +59,16 @@ def build(source: Path, library: Path, flags: Sequence[str] = (), include: str =
     assert done.returncode == 0, done.stderr
 
 
-def copy_package(into: Path, flags: Sequence[str] = (), plant: tuple[str, str] | None = None) -> Path:
-    """The package in another directory, its native core built with these flags; ``plant`` puts a fault into it."""
+def copy_package(into: Path, flags: Sequence[str] = (), *plants: tuple[str, str], file: str = SOURCE.name) -> Path:
+    """The package in another directory, with these passages of a file replaced; the native core, if that is the file,
+    is built with these flags."""
     package = into / "hardcap"
-    shutil.copytree(SOURCE.parent, package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    source = package / SOURCE.name
-    if plant is not None:
-        text = source.read_text()
-        assert text.count(plant[0]) == 1, f"{plant[0]!r} is there {text.count(plant[0])} times"
-        source.write_text(text.replace(*plant))
-    build(source, package / "native.abi3.so", flags)
+    shutil.copytree(SOURCE.parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    source = package / file
+    for plant in plants:
+        source.write_text(replace_once(source.read_text(), *plant))
+    if file == SOURCE.name:
+        build(source, package / "native.abi3.so", flags)
     return into
 
 

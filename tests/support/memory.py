@@ -16,6 +16,7 @@ from hardcap.header import MODE_NUMBERS, Shape
 from hardcap.layout import WORD, high, low
 from hardcap.segment import Segment
 from hardcap.words import words_of
+from tests.support.columns import Column
 
 Watch = Callable[[str, int], None]
 WRITES = ("store", "fetch_add", "compare_exchange")
@@ -56,8 +57,8 @@ class ListWords:
         self._values[index] = desired
         return True
 
-    def column(self, first: int, count: int, step: int, /) -> _Column:
-        return _Column(self, range(first, first + count * step, step))
+    def column(self, first: int, count: int, step: int, /) -> Column:
+        return Column(self.load, first, count, step)
 
     def address(self, index: int, /) -> int:
         return 0  # nowhere, for the kernel
@@ -94,15 +95,6 @@ class ListWords:
 
 def _look_away(_kind: str, _index: int) -> None:
     pass
-
-
-class _Column:
-    def __init__(self, words: ListWords, indices: range) -> None:
-        self._words = words
-        self._indices = indices
-
-    def __iter__(self) -> Iterator[int]:
-        return map(self._words.load, self._indices)
 
 
 class Process(Segment):

@@ -155,6 +155,22 @@ def given_back(play: Scene, during: Any) -> None:
     assert play.subject.held == 0
 
 
+def adjusted(play: Scene, during: Any) -> None:
+    """One resource down, the other up: a rival in the middle asks for what goes up."""
+    with play.subject.admit() as permit:
+        won: list[bool] = []
+
+        def act() -> None:
+            won.append(play.rival.reserve(tokens=1))
+            play.check(1)
+
+        mine, acted = during(lambda: permit.adjust(requests=0, tokens=1), act)
+        assert permit.amounts == ({"tokens": 1} if mine else {"requests": 1})
+        assert mine + sum(won) == 1 or (not play.strict and mine) or not acted
+        play.check(1)
+        play.check_quiet()
+
+
 def cut_before_it_counted(play: Scene, during: Any) -> None:
     """A dead owner's pending unit that is in no count is settled, with a rival coming."""
     settle_beside(play, during, counted=0)
@@ -191,6 +207,7 @@ SCENARIOS: Final = (
     limit_lowered,
     all_or_nothing,
     given_back,
+    adjusted,
     cut_before_it_counted,
     cut_after_it_counted,
 )

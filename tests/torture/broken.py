@@ -6,6 +6,7 @@ import inspect
 from typing import Final, NamedTuple
 
 from hardcap import recovery
+from tests.support.edits import replace_once
 
 
 class Fault(NamedTuple):
@@ -34,6 +35,4 @@ FAULTS: Final = {
 def apply(fault: str) -> None:
     """Run the module's source with that line replaced, in the module's own namespace."""
     source = inspect.getsource(recovery)
-    line, instead = FAULTS[fault]
-    assert source.count(line) == 1, f"{line!r} does not stand once in recovery"
-    exec(compile(source.replace(line, instead), recovery.__file__, "exec"), vars(recovery))
+    exec(compile(replace_once(source, *FAULTS[fault]), recovery.__file__, "exec"), vars(recovery))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Spawn
+from tests.support.forms import FULL
 from tests.support.processes import Child
 from tests.support.rounds import SEED
 from tests.torture.broken import FAULTS
@@ -17,8 +18,7 @@ from tests.torture.deaths import Times
 from tests.torture.plan import PLANS, Plan
 from tests.torture.storm import Outcome
 
-KILLS = 100
-SECONDS = 4.0
+KILLS, SECONDS = (100, 4.0) if FULL else (60, 3.0)
 ROUNDS = 10  # that a control has for being caught
 RUN = """
 from dataclasses import asdict

@@ -6,7 +6,7 @@ import os
 import random
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NoReturn
 
@@ -71,9 +71,18 @@ class Hand:
         if self._chance.random() < 0.5:
             return (lambda: limiter.release(**named)) if limiter.reserve(**named) else None
         try:
-            return limiter.admit(**named).release
+            return self._settle(named) if self._chance.random() < 0.5 else limiter.admit(**named).release
         except hardcap.CapExceeded:
             return None
+
+    def _settle(self, named: Mapping[str, int]) -> GiveBack | None:
+        """An estimate first; what it was too low or too high by is taken and given back at once, or all is given up."""
+        plan = self._life.plan
+        permit = self._life.limiter.admit(**dict(zip(plan.limits, plan.amounts(self._chance), strict=True)))
+        if permit.adjust(**named):
+            return permit.release
+        permit.release()
+        return None
 
     def _change_limit(self) -> None:
         if self._page.is_full:
