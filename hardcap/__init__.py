@@ -6,51 +6,52 @@
 
 Layers, lowest first; a module imports only from those above it in this table:
 
-    extension      the native core, if it is there
-    errors         what can go wrong, one tree
-    layout         the byte map of a segment
-    settings       what each setting may be
-    config         Config: arguments, environment, TOML
-    amounts        what a caller asks for
-    words          64-bit words: the seam, and the only import of atomics
-    bell           the word by which a release wakes those who wait
-    locks          kernel locks, and the descriptors that carry them
-    directory      the directory of segments, its lock, and what stands under a name
-    header         the shape of a segment, as its header tells it
-    publishing     how a new segment gets its name
-    segment        files: build, publish, attach, check, replace, unlink
-    slots          what a slot says of its owner
-    viewing        files to look at: not attended
-    recovery       sweep, return and settle
-    attending      files to operate on: attended, without a slot
-    ownership      who owns a slot
-    admission      what both modes share
-    strict         reserve and release by compare-and-swap
-    approximate    reserve and release by the sum of the slots
-    snapshot       the read-only view
-    verification   which invariants a segment breaks
-    nativecore     both modes natively
-    overload       the line that tells of refusals, once a minute
-    backend        which words, and which core on them
-    connection     attached, closed, or inherited by a fork; refusals
-    permit         what one reservation took
-    waiting        who waits for room, and the thread that serves them
-    limiter        Limiter: what users hold
-    portable       limiter and permit in Python
-    natively       limiter and permit in C
-    opening        from a configuration to a limiter
-    source         where a middleware gets its limiter from
-    arguments      what both middlewares take, checked
-    refusal        what both answer to a request that is not let in
-    messages       which of ASGI's end a response, and which refuse
-    patience       an ASGI request that waits, while its client may leave
-    asgi           the middleware for ASGI servers
-    figures        what is exported of a segment
-    prometheus     the collector for prometheus_client
-    opentelemetry  the same figures as instruments
-    vllm           the drop-in for vLLM's class
-    wsgi           the middleware for WSGI servers
-    cli            the command line, with a table of its own
+    extension          the native core, if it is there
+    errors             what can go wrong, one tree
+    layout             the byte map of a segment
+    settings           what each setting may be
+    config             Config: arguments, environment, TOML
+    amounts            what a caller asks for
+    words              64-bit words: the seam, and the only import of atomics
+    bell               the word by which a release wakes those who wait
+    descriptors        open files that no forked child keeps
+    locks              kernel locks: by them a process is known to live
+    directory          the directory of segments, its lock, and what stands under a name
+    header             the shape of a segment, as its header tells it
+    publishing         how a new segment gets its name
+    segment            files: build, publish, attach, check, replace, unlink
+    slots              what a slot says of its owner
+    viewing            files to look at: not attended
+    recovery           sweep, return and settle
+    attending          files to operate on: attended, without a slot
+    ownership          who owns a slot
+    admission          what both modes share
+    strict             reserve and release by compare-and-swap
+    approximate        reserve and release by the sum of the slots
+    snapshot           the read-only view
+    verification       which invariants a segment breaks
+    native_admission   both modes in C
+    overload           the line that tells of refusals, once a minute
+    backend            which words, and which core on them
+    connection         attached, closed, or inherited by a fork; refusals
+    permit             what one reservation took
+    waiting            who waits for room, and the thread that serves them
+    limiter            Limiter: what users hold
+    portable_limiter   limiter and permit in Python
+    native_limiter     limiter and permit in C
+    opening            from a configuration to a limiter
+    source             where a middleware gets its limiter from
+    arguments          what both middlewares take, checked
+    refusal            what both answer to a request that is not let in
+    messages           which of ASGI's end a response, and which refuse
+    patience           an ASGI request that waits, while its client may leave
+    asgi               the middleware for ASGI servers
+    figures            what is exported of a segment
+    prometheus         the collector for prometheus_client
+    opentelemetry      the same figures as instruments
+    vllm               the drop-in for vLLM's class
+    wsgi               the middleware for WSGI servers
+    cli                the command line, with a table of its own
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from hardcap import layout, locks
+from hardcap import descriptors, layout
 from hardcap.amounts import Wanted
 from hardcap.errors import ReleaseError
 from hardcap.segment import Segment, closed
@@ -30,7 +30,7 @@ class Admission:
         self.segment = segment
         self.slot = slot
         self.closed = False
-        self.generation = locks.generation()  # of forks: whose slot it is
+        self.generation = descriptors.generation()  # of forks: whose slot it is
         self._words = segment.words
         self._lock = threading.RLock()
         self._depth = 0  # operations entered and not left: one thread's, nested
@@ -86,7 +86,7 @@ class Admission:
     @property
     def inherited(self) -> bool:
         """By a fork, though no hook may have told of it."""
-        return locks.generation() != self.generation
+        return descriptors.generation() != self.generation
 
     @property
     def lock(self) -> threading.RLock:

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
-from hardcap import layout, locks, recovery
+from hardcap import descriptors, layout, locks, recovery
 from hardcap.amounts import limits_by_index
 from hardcap.config import Config
 from hardcap.directory import Directory, failure
@@ -63,17 +63,17 @@ def _open(place: Directory, config: Config, map_words: MapWords) -> Segment:
         try:
             return _attend(path, config, map_words, file)
         finally:
-            locks.close(file)
+            descriptors.close(file)
 
 
 def _attend(path: str, config: Config, map_words: MapWords, file: int) -> Segment:
     header = parse(path, read_ours(path, file), file)
-    lock = locks.reopen(file)
+    lock = descriptors.reopen(file)
     try:
         if locks.take(lock, layout.ATTENDANCE_BYTE):
             remedy = "start the service first: whoever opens it now starts it afresh, as configured"
             raise SegmentError(path, "nobody attached", "a segment in use", remedy)
         return join(path, config, map_words, header, file, lock)
     except BaseException:
-        locks.close(lock)
+        descriptors.close(lock)
         raise

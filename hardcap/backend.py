@@ -74,6 +74,6 @@ _ATOMICS = Backend("atomics", _atomic_words, _portable_admission)
 @cache
 def _native() -> Backend:
     from hardcap.native import Words
-    from hardcap.nativecore import NativeAdmission
+    from hardcap.native_admission import NativeAdmission
 
     return Backend("native", lambda _mode, memory: Words(memory), NativeAdmission)

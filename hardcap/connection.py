@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hardcap import bell, layout, locks, overload, recovery, snapshot
+from hardcap import bell, descriptors, layout, overload, recovery, snapshot
 from hardcap import segment as segments
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted, wanted
@@ -109,9 +109,9 @@ class Connection:
     def live(self) -> Admission:
         """The admission in use. Attaches first after a fork; raises :class:`SegmentClosed` after close."""
         admission = self.admission
-        if admission is not None and admission.generation == locks.generation():
+        if admission is not None and admission.generation == descriptors.generation():
             return admission
-        locks.notice_fork()
+        descriptors.notice_fork()
         with self._opening:
             if self.closed:
                 raise segments.closed(self.path)
@@ -156,7 +156,7 @@ class Connection:
 
     def close(self) -> None:
         """Idempotent. While another thread is inside a call, that one clears up as it leaves."""
-        locks.notice_fork()
+        descriptors.notice_fork()
         with self._opening:
             self.closed = True
             self.admission = None
@@ -256,7 +256,7 @@ def _amounts(admission: Admission, wanted: Wanted) -> dict[str, int]:
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
-@locks.in_forked_child
+@descriptors.in_forked_child
 def _disown_inherited() -> None:
     for connection in list(_connections):
         connection.after_fork()

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Self
 
-from hardcap import locks
+from hardcap import descriptors
 from hardcap.config import Config
 from hardcap.errors import SegmentError
 from hardcap.settings import OWNER_ONLY
@@ -74,7 +74,7 @@ class Directory:
         try:
             yield descriptor
         finally:
-            locks.close(descriptor)
+            descriptors.close(descriptor)
 
     def _make(self) -> None:
         if os.path.lexists(self.path):
@@ -94,7 +94,7 @@ class Directory:
     def _open(self) -> int:
         flags = os.O_RDONLY | os.O_DIRECTORY | (0 if self.explicit else os.O_NOFOLLOW)
         try:
-            descriptor = locks.open_description(self.path, flags)
+            descriptor = descriptors.open_description(self.path, flags)
         except OSError as error:
             raise failure(self.path, error, "a directory of this user's") from error
         if not self.explicit:
@@ -105,7 +105,7 @@ class Directory:
         status = os.fstat(descriptor)
         if status.st_uid == os.geteuid() and not status.st_mode & 0o077:
             return
-        locks.close(descriptor)
+        descriptors.close(descriptor)
         found = f"a directory of user {status.st_uid} with mode {stat.S_IMODE(status.st_mode):04o}"
         remedy = "remove it, or name another directory"
         raise SegmentError(self.path, found, f"one of user {os.geteuid()} with mode 0700", remedy)
@@ -129,24 +129,24 @@ class Directory:
     def _still_named(self, descriptor: int) -> bool:
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(self.path)
-            return (status.st_dev, status.st_ino) == locks.identity(descriptor)
+            return (status.st_dev, status.st_ino) == descriptors.identity(descriptor)
         raise SegmentError(self.path, "it removed while it was waited for", "a directory", "open again")
 
     def open_file(self, descriptor: int, name: str, flags: int) -> int | None:
         """Open what stands under ``name`` if it may be a segment of ours; None where nothing stands."""
         try:
-            handle = locks.open_description(name, _HANDLE, dir_fd=descriptor)
+            handle = descriptors.open_description(name, _HANDLE, dir_fd=descriptor)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise failure(self.file(name), error, "a segment") from error
         try:
             self.vet(self.file(name), os.fstat(handle), os.fstat(descriptor))
-            return locks.reopen(handle, flags)
+            return descriptors.reopen(handle, flags)
         except OSError as error:
             raise failure(self.file(name), error, "a segment", os.fstat(handle)) from error
         finally:
-            locks.close(handle)
+            descriptors.close(handle)
 
     def vet(self, path: str, status: os.stat_result, directory: os.stat_result) -> None:
         """:class:`SegmentError` unless an object of that status, in that directory, may be a segment of ours."""
@@ -193,7 +193,7 @@ def lost_name(path: str, descriptor: int) -> str:
         return "its file moved away under its users" if os.path.isdir(os.path.dirname(path)) else ""
     except OSError:
         return ""
-    replaced = (status.st_dev, status.st_ino) != locks.identity(descriptor)
+    replaced = (status.st_dev, status.st_ino) != descriptors.identity(descriptor)
     return f"{_kind(status.st_mode)} in the place of its own" if replaced else ""
 
 

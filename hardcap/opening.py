@@ -9,7 +9,7 @@ from hardcap.config import Config
 from hardcap.connection import Connection
 from hardcap.directory import Directory
 from hardcap.limiter import Limiter
-from hardcap.portable import PortableLimiter
+from hardcap.portable_limiter import PortableLimiter
 
 
 def check(config: Config) -> Backend:
@@ -36,7 +36,7 @@ def open_limiter(config: Config) -> Limiter:
 
 def _native_opener() -> Callable[[Config, Backend, Callable[[Config], Limiter]], Limiter]:
     """Imported by whoever checks first, not in a thread that attaches: a fork amid it would leave the child half of it.
-    Where there is no native core ``natively`` is never imported."""
-    from hardcap.natively import open_native
+    Where there is no native core ``native_limiter`` is never imported."""
+    from hardcap.native_limiter import open_native
 
     return open_native

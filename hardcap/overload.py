@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Final
 
-from hardcap import layout, locks, snapshot
+from hardcap import descriptors, layout, snapshot
 from hardcap.admission import Admission
 from hardcap.errors import SegmentError
 
@@ -71,7 +71,7 @@ class _Line:
 _lines: dict[str, _Line] = {}
 
 
-@locks.in_forked_child
+@descriptors.in_forked_child
 def _forget_parent() -> None:
     """The child tells for itself; whoever held a turn is not there."""
     _lines.clear()

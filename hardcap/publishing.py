@@ -8,8 +8,8 @@ import fcntl
 import mmap
 import os
 
-from hardcap import layout, locks
-from hardcap.locks import Descriptor
+from hardcap import descriptors, layout, locks
+from hardcap.descriptors import Descriptor
 
 _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 
@@ -30,20 +30,20 @@ def publish(
         os.fchmod(file, permissions)
         os.posix_fallocate(file, 0, len(image))  # a full file system is an error now, not a bus error later
         os.pwrite(file, image, 0)
-        lock = locks.reopen(file)
+        lock = descriptors.reopen(file)
         locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK)
-        sweeper = locks.reopen(file)
+        sweeper = descriptors.reopen(file)
         memory = mmap.mmap(file, len(image))
         if replace:  # it was vetted; what came to a free name meanwhile was not, and makes the link fail
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=descriptor)
         _link(descriptor, file, temporary, name)
     except BaseException:
-        locks.close(lock)
-        locks.close(sweeper)
+        descriptors.close(lock)
+        descriptors.close(sweeper)
         raise
     finally:
-        locks.close(file)
+        descriptors.close(file)
         remove_debris(descriptor, name)
     return lock, sweeper, memory
 
@@ -51,12 +51,12 @@ def publish(
 def _nameless(descriptor: int, name: str) -> tuple[Descriptor, str | None]:
     """A new file without a name, or with a temporary one where the file system has no such files."""
     try:
-        return locks.open_description(".", os.O_TMPFILE | os.O_RDWR, dir_fd=descriptor), None
+        return descriptors.open_description(".", os.O_TMPFILE | os.O_RDWR, dir_fd=descriptor), None
     except OSError as error:
         if error.errno not in _NO_UNNAMED_FILES:
             raise
     temporary = _temporary(name)
-    return locks.open_description(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, dir_fd=descriptor), temporary
+    return descriptors.open_description(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, dir_fd=descriptor), temporary
 
 
 def _link(descriptor: int, file: int, temporary: str | None, name: str) -> None:

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from hardcap import bell, layout, locks
+from hardcap import bell, descriptors, layout, locks
 from hardcap.config import Config, Mode
 from hardcap.directory import Directory, failure, lost_name
 from hardcap.errors import ConfigError, LayoutMismatch, ModeMismatch, SegmentClosed, SegmentError, SegmentRetired
@@ -51,7 +51,7 @@ class Segment:
 
     def is_locked(self) -> bool:
         """Whether the kernel still knows us as attached: somebody may have closed all descriptors."""
-        return locks.is_ours(self.lock)
+        return descriptors.is_ours(self.lock)
 
     def can_sweep(self) -> bool:
         """Whether the locks of our sweeps are still on this file."""
@@ -117,7 +117,7 @@ class Segment:
             never_collect(self._memory)
         if self.sweeper is not None:
             self.sweeper.close()
-        locks.close(self.lock)
+        descriptors.close(self.lock)
 
     def _unmap(self) -> None:
         """``mmap`` closes a duplicate descriptor of its own by number. Late, that may be somebody else's by then."""
@@ -159,24 +159,24 @@ def _attach_locked(directory: Directory, descriptor: int, config: Config, map_wo
     try:
         return _attend(directory, descriptor, config, map_words, file)
     finally:
-        locks.close(file)
+        descriptors.close(file)
 
 
 def _attend(directory: Directory, descriptor: int, config: Config, map_words: MapWords, file: int) -> Segment:
     path = directory.file(config.name)
     image = read_ours(path, file)
-    lock = locks.reopen(file)
+    lock = descriptors.reopen(file)
     try:
         if not _is_free(path, image, file, lock, map_words):
             return join(path, config, map_words, parse(path, image, file), file, lock)
     except BaseException:
-        locks.close(lock)
+        descriptors.close(lock)
         raise
     try:
         before = None if config.limits else _parse_unattended(path, image, file)
         return _build(directory, descriptor, config, map_words, before, replace=True)
     finally:
-        locks.close(lock)
+        descriptors.close(lock)
 
 
 def _parse_unattended(path: str, image: bytes, file: int) -> Header:
@@ -205,7 +205,7 @@ def join(path: str, config: Config, map_words: MapWords, header: Header, file: i
         raise SegmentError(path, "its attendance byte locked by other code", "hardcap alone to lock it", remedy)
     memory = mmap.mmap(file, layout.segment_bytes(header.shape.slots))
     words = map_words(header.shape.mode, memory)
-    segment = Segment(path, header.shape, lock, memory, words, Sweeper(locks.reopen(lock)))
+    segment = Segment(path, header.shape, lock, memory, words, Sweeper(descriptors.reopen(lock)))
     try:
         _reconfigure(segment, config, header.configured)
     except BaseException:
@@ -265,8 +265,8 @@ def _build(
     try:
         return Segment(path, shape, lock, memory, map_words(mode, memory), Sweeper(sweeper))
     except BaseException:
-        locks.close(lock)
-        locks.close(sweeper)
+        descriptors.close(lock)
+        descriptors.close(sweeper)
         raise
 
 
@@ -294,7 +294,7 @@ def unlink(name: str, directory: str | os.PathLike[str] | None, map_words: MapWo
                 _let_go(path, file, map_words, force=force)
                 os.unlink(name, dir_fd=descriptor)
             finally:
-                locks.close(file)
+                descriptors.close(file)
     except OSError as error:
         raise failure(path, error, "a file that can be removed") from error
 
@@ -327,4 +327,4 @@ def _map_to_retire(path: str, image: bytes, file: int, map_words: MapWords) -> S
     except LayoutMismatch:
         return None
     memory = mmap.mmap(file, layout.segment_bytes(shape.slots))
-    return Segment(path, shape, locks.reopen(file), memory, map_words(shape.mode, memory))
+    return Segment(path, shape, descriptors.reopen(file), memory, map_words(shape.mode, memory))

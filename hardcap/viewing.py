@@ -7,7 +7,7 @@ import mmap
 import os
 from collections.abc import Iterator
 
-from hardcap import layout, locks
+from hardcap import descriptors, layout
 from hardcap.directory import Directory, failure
 from hardcap.header import parse, read_ours
 from hardcap.segment import Segment, absent
@@ -29,7 +29,7 @@ def viewing(name: str, directory: str | os.PathLike[str] | None) -> Iterator[Seg
 def viewing_again(segment: Segment) -> contextlib.AbstractContextManager[Segment]:
     """The same one as somebody else would see it, whatever has become of its name."""
     try:
-        file = locks.reopen(segment.lock, os.O_RDONLY)
+        file = descriptors.reopen(segment.lock, os.O_RDONLY)
     except OSError as error:
         raise failure(segment.path, error, "a file that can be read") from error
     return _mapped(segment.path, file)
@@ -40,7 +40,7 @@ def _mapped(path: str, file: int) -> Iterator[Segment]:
     try:
         segment = _view(path, file)
     except BaseException:
-        locks.close(file)
+        descriptors.close(file)
         raise
     with contextlib.closing(segment):
         yield segment

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from hardcap import bell, locks
+from hardcap import bell, descriptors
 from hardcap.amounts import check_headroom, check_timeout
 from hardcap.connection import Connection
 from hardcap.permit import Permit
@@ -280,7 +280,7 @@ _guard = threading.RLock()
 _queues: weakref.WeakKeyDictionary[Connection, Queue] = weakref.WeakKeyDictionary()
 
 
-@locks.in_forked_child
+@descriptors.in_forked_child
 def _forget_parent() -> None:
     """Those who wait are the parent's, and so is the thread that serves them."""
     global _guard, _queues

@@ -3,7 +3,7 @@
 Layers, lowest first; a module imports only from those above it in this table:
 
     samples      what is under a directory, read twice, and what happened in between
-    words        figures, ages and small pictures in text
+    text         figures, ages and small pictures in text
     tables       what status and top show
     keys         single keys from a terminal
     status       hardcap status

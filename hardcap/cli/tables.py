@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hardcap.cli import words
+from hardcap.cli import text
 from hardcap.cli.samples import Sample
 from hardcap.snapshot import ProcessSnapshot, ResourceSnapshot, Snapshot
 
@@ -41,7 +41,7 @@ def _figures(sample: Sample, resource: ResourceSnapshot) -> Iterator[RenderableT
     yield f"{resource.limit}"
     yield _warned(f"{resource.in_flight}", resource.in_flight >= resource.limit)
     yield f"{resource.available}"
-    yield words.rate(sample.rejected.get(resource.name, 0.0))
+    yield text.rate(sample.rejected.get(resource.name, 0.0))
 
 
 def _of_segment(snapshot: Snapshot) -> Iterator[RenderableType]:
@@ -59,14 +59,14 @@ def _warned(text: str, warn: bool) -> Text:
 
 
 def _since(moment: float | None) -> str:
-    return words.age(time.time() - moment) if moment is not None else "-"
+    return text.age(time.time() - moment) if moment is not None else "-"
 
 
 def detail(sample: Sample) -> RenderableType:
     """One segment: its resources, and per process what it holds, since when, and whether it lives."""
     snapshot, totals = sample.snapshot, sample.snapshot.totals
     rejected = ", ".join(f"{name} {count}" for name, count in totals.rejected.items())
-    told = f"admitted {totals.admitted} ({words.rate(sample.admitted)}/s), refused {rejected}"
+    told = f"admitted {totals.admitted} ({text.rate(sample.admitted)}/s), refused {rejected}"
     ended = f"released {totals.released}, dead owners recovered {totals.recovered_owners}"
     head = Text.assemble((snapshot.name, "bold"), f"  {snapshot.mode}, read with backend {snapshot.backend}")
     return Group(head, _resources(sample), _processes(sample), Text(f"in calls: {told}"), Text(ended))
@@ -93,7 +93,7 @@ def _process(process: ProcessSnapshot, names: Sequence[str], rejected: float) ->
     yield from (f"{process.amounts[name]}" for name in names)
     yield f"{process.admitted}"
     yield f"{process.rejected}"
-    yield words.rate(rejected)
+    yield text.rate(rejected)
     yield _since(process.started_at)
     yield _since(process.oldest_permit_at)
 
@@ -112,6 +112,6 @@ def _picture(history: Sequence[Sample], index: int, resource: ResourceSnapshot) 
     counts = [float(one.snapshot.resources[index].in_flight) for one in history]
     refused = [one.rejected.get(resource.name, 0.0) for one in history]
     yield _warned(f"{resource.in_flight}/{resource.limit}", resource.in_flight >= resource.limit)
-    yield Text(words.sparkline(counts, max(resource.limit, *counts), SPARK_WIDTH), style="green")
-    yield words.rate(refused[-1])
-    yield Text(words.sparkline(refused, max(refused), SPARK_WIDTH), style="red")
+    yield Text(text.sparkline(counts, max(resource.limit, *counts), SPARK_WIDTH), style="green")
+    yield text.rate(refused[-1])
+    yield Text(text.sparkline(refused, max(refused), SPARK_WIDTH), style="red")

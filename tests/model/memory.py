@@ -83,7 +83,7 @@ class Memory:
         self.deaths, self.resident_deaths = scenario.deaths, scenario.reaper_deaths
         self._locks = Locks()
         self.product = Product(system(self._locks), edits)
-        self.product.locks.is_ours = lambda _descriptor: True  # no other code closes any here
+        self.product.descriptors.is_ours = lambda _descriptor: True  # no other code closes any here
         self.product.recovery.SETTLE_TRIES = min(self.product.recovery.SETTLE_TRIES, scenario.settle_tries)
         resources = range(len(scenario.limits))
         self.slots = scenario.slots or scenario.owners

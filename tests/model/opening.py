@@ -137,7 +137,7 @@ class Opening:
 
     def stage(self, _index: int, run: Run) -> Stage:
         self._kernel.run = run
-        self._product.locks._descriptors.clear()  # a process of its own
+        self._product.descriptors._descriptors.clear()  # a process of its own
         return Stage(self._product, run)
 
     def apply(self, node: Node, files: Files) -> tuple[Answer, Files] | None:

@@ -18,6 +18,7 @@ from tests.meta import sources
 from tests.support.edits import replace_once
 
 LOADED = (
+    "descriptors",
     "locks",
     "directory",
     "header",

@@ -45,7 +45,7 @@ _SET_LIMIT_BACKWARDS = """            if self.shape.mode is Mode.strict:
 """
 
 _CLOSE = """            self.sweeper.close()
-        locks.close(self.lock)
+        descriptors.close(self.lock)
 """
 
 VARIANTS = {
@@ -220,10 +220,10 @@ VARIANTS = {
         "O4",
         (
             "segment",
-            "    image = read_ours(path, file)\n    lock = locks.reopen(file)\n",
+            "    image = read_ours(path, file)\n    lock = descriptors.reopen(file)\n",
             "    image = read_ours(path, file)\n"
             "    _compare(path, config, parse(path, image, file).shape)\n"
-            "    lock = locks.reopen(file)\n",
+            "    lock = descriptors.reopen(file)\n",
         ),
     ),
     "unlinked before it is retired": _variant(
@@ -240,7 +240,7 @@ VARIANTS = {
     "a lock left open": _variant(
         "opening, again and again",
         "O5",
-        ("segment", _CLOSE, _CLOSE.replace("        locks.close(self.lock)\n", "")),
+        ("segment", _CLOSE, _CLOSE.replace("        descriptors.close(self.lock)\n", "")),
     ),
     "debris left": _variant(
         "opening, by a temporary name",

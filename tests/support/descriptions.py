@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from hardcap import locks
+from hardcap import descriptors
 
 
 @contextlib.contextmanager
 def second_description(descriptor: int) -> Iterator[int]:
     """A description of one's own for the length of the block; its locks are gone at the end."""
-    second = locks.reopen(descriptor)
+    second = descriptors.reopen(descriptor)
     try:
         yield second
     finally:
-        locks.close(second)
+        descriptors.close(second)

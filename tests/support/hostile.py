@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import hardcap
-from hardcap import extension, natively
-from hardcap.nativecore import NativeAdmission
+from hardcap import extension, native_limiter
+from hardcap.native_admission import NativeAdmission
 
 POOL: Final = 60
 INTEGERS: Final = (-1, 0, 1, 2, 3, 8, 64, 2**31, 2**63 - 1, 2**63, 2**64, -(2**63) - 1)
@@ -52,7 +52,7 @@ class Pest:
                 object,
                 type,
             ),
-            *(native.Words, native.Core, native.Current, natively.NativeConnection, NativeAdmission),
+            *(native.Words, native.Core, native.Current, native_limiter.NativeConnection, NativeAdmission),
             *(type(limiter) for limiter in self._limiters),
             *(native.Permit, native.limiter_type, native.forks, hardcap.Limiter, hardcap.Permit),
             *self._limiters,

@@ -10,7 +10,7 @@ import itertools
 import os
 from collections.abc import Callable, Collection, Iterator
 
-from hardcap import layout, locks
+from hardcap import descriptors, layout, locks
 from hardcap.config import Mode
 from hardcap.header import MODE_NUMBERS, Shape
 from hardcap.layout import WORD, high, low
@@ -107,11 +107,11 @@ class Process(Segment):
         self.shape = shape
         self.lock = lock
         self.words = words
-        self.sweeper = locks.Sweeper(locks.reopen(lock))
+        self.sweeper = locks.Sweeper(descriptors.reopen(lock))
 
     def die(self) -> None:
         """The kernel drops its locks; every word stays as it is."""
-        locks.close(self.lock)
+        descriptors.close(self.lock)
         if self.sweeper:
             self.sweeper.close()
 
@@ -127,7 +127,7 @@ class Memory:
         self._processes: list[Process] = []
 
     def process(self) -> Process:
-        self._processes.append(Process(self.shape, self.words, locks.reopen(self._lock)))
+        self._processes.append(Process(self.shape, self.words, descriptors.reopen(self._lock)))
         return self._processes[-1]
 
     def close(self) -> None:

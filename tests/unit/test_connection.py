@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hardcap
-from hardcap import directory, layout, locks, recovery
+from hardcap import descriptors, directory, layout, locks, recovery
 from hardcap.admission import Admission
 from hardcap.connection import Connection
 from hardcap.errors import SegmentClosed, SegmentError
@@ -110,8 +110,8 @@ def test_a_sweep_opens_nothing(
     with hardcap.open(limiter.name, directory=connection.place.path) as dying:
         assert dying.reserve()
         segment = dying._connection.live().segment
-        locks.close(segment.lock)  # as its death would
-        monkeypatch.setattr(locks, "reopen", reopen)
+        descriptors.close(segment.lock)  # as its death would
+        monkeypatch.setattr(descriptors, "reopen", reopen)
         assert [limiter.reserve() for _ in range(4)] == [True, True, True, False]
         monkeypatch.undo()
     unmap(segment)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from hardcap import descriptors
 from hardcap import directory as module
-from hardcap import locks
 from hardcap.directory import Directory, describe, failure, lost_name
 from hardcap.errors import SegmentError
 from tests.support.namespaces import needs_root
@@ -225,13 +225,13 @@ def test_replaced_while_it_was_waited_for(default: Path, monkeypatch: pytest.Mon
         default.rename(default.parent / "old")
         default.write_bytes(b"")
 
-    close, closed = locks.close, list[int]()
+    close, closed = descriptors.close, list[int]()
 
     def note(descriptor: int) -> None:
         closed.append(descriptor)
         close(descriptor)
 
-    monkeypatch.setattr(locks, "close", note)
+    monkeypatch.setattr(descriptors, "close", note)
     meanwhile(monkeypatch, replace)
     with pytest.raises(SegmentError, match="ENOTDIR"), Directory(None).locked():
         pass

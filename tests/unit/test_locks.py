@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardcap import locks
+from hardcap import descriptors, locks
 from tests.conftest import Spawn
 from tests.support.descriptions import second_description
 from tests.support.processes import Child, eventually
@@ -25,9 +25,9 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def first(path: str) -> Iterator[int]:
-    descriptor = locks.open_description(path, os.O_RDWR)
+    descriptor = descriptors.open_description(path, os.O_RDWR)
     yield descriptor
-    locks.close(descriptor)
+    descriptors.close(descriptor)
 
 
 @pytest.fixture
@@ -55,27 +55,27 @@ def test_readers_share(first: int, second: int) -> None:
 
 
 def test_asking_takes_nothing_and_needs_no_right_to_write(first: int, second: int) -> None:
-    with_reading_only = locks.reopen(first, os.O_RDONLY)
+    with_reading_only = descriptors.reopen(first, os.O_RDONLY)
     assert not locks.is_taken(with_reading_only, BYTE)
     assert locks.take(first, BYTE)
     assert locks.is_taken(with_reading_only, BYTE)
     assert locks.is_taken(second, BYTE)
     assert not locks.is_taken(first, BYTE), "one's own lock is not seen"
     assert not locks.is_taken(second, BYTE + 1)
-    locks.close(with_reading_only)
+    descriptors.close(with_reading_only)
 
 
 def test_any_other_failure_is_raised(path: str) -> None:
-    descriptor = locks.open_description(path, os.O_RDONLY)
+    descriptor = descriptors.open_description(path, os.O_RDONLY)
     with pytest.raises(OSError, match="Bad file descriptor"):
         locks.take(descriptor, BYTE)
-    locks.close(descriptor)
+    descriptors.close(descriptor)
 
 
 def test_a_second_description_drops_its_locks_with_itself(first: int) -> None:
     with pytest.raises(LookupError), second_description(first) as second:
         assert second != first
-        assert locks.identity(second) == locks.identity(first)
+        assert descriptors.identity(second) == descriptors.identity(first)
         assert locks.take(second, BYTE)
         raise LookupError
     assert not locks.is_taken(first, BYTE)
@@ -88,23 +88,23 @@ def test_a_file_without_a_name_can_be_opened_again(first: int, path: str) -> Non
 
 
 def test_ours_until_it_is_closed(path: str) -> None:
-    descriptor = locks.open_description(path, os.O_RDWR)
-    assert locks.is_ours(descriptor)
-    locks.close(descriptor)
-    assert not locks.is_ours(descriptor)
-    locks.close(descriptor)
-    assert not locks.is_ours(-1)
-    locks.close(-1)
+    descriptor = descriptors.open_description(path, os.O_RDWR)
+    assert descriptors.is_ours(descriptor)
+    descriptors.close(descriptor)
+    assert not descriptors.is_ours(descriptor)
+    descriptors.close(descriptor)
+    assert not descriptors.is_ours(-1)
+    descriptors.close(-1)
 
 
 def test_a_descriptor_closed_behind_our_back_is_not_closed_again(path: str, tmp_path: Path) -> None:
-    descriptor = locks.open_description(path, os.O_RDWR)
+    descriptor = descriptors.open_description(path, os.O_RDWR)
     stranger = os.open(tmp_path, os.O_RDONLY)
     os.close(descriptor)
-    assert not locks.is_ours(descriptor)
+    assert not descriptors.is_ours(descriptor)
     os.dup2(stranger, descriptor)  # the number now is another file's
-    assert not locks.is_ours(descriptor)
-    locks.close(descriptor)
+    assert not descriptors.is_ours(descriptor)
+    descriptors.close(descriptor)
     os.fstat(descriptor)
     os.close(descriptor)
     os.close(stranger)
@@ -113,7 +113,7 @@ def test_a_descriptor_closed_behind_our_back_is_not_closed_again(path: str, tmp_
 HOLDER = f"""
 import os, signal
 from hardcap import locks
-descriptor = locks.open_description(path, os.O_RDWR) if through_us else os.open(path, os.O_RDWR)
+descriptor = descriptors.open_description(path, os.O_RDWR) if through_us else os.open(path, os.O_RDWR)
 def fork():
     child = os.fork()
     if child == 0:
@@ -166,4 +166,4 @@ def test_a_fork_closes_only_what_the_child_inherits(spawn: Spawn, first: int, pa
     child = holder(spawn, path)
     child.run("fork()")
     assert locks.is_taken(first, BYTE)
-    assert child.run("locks.is_ours(descriptor)")
+    assert child.run("descriptors.is_ours(descriptor)")

@@ -14,7 +14,7 @@ from hardcap.connection import Connection
 from hardcap.errors import ReleaseError
 from hardcap.opening import open_limiter
 from hardcap.permit import Permit
-from hardcap.portable import PortableLimiter, PortablePermit
+from hardcap.portable_limiter import PortableLimiter, PortablePermit
 
 WANTED = ((0, 2), (1, 5))
 

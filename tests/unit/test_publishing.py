@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import hardcap
-from hardcap import layout, locks, publishing
+from hardcap import descriptors, layout, locks, publishing
 from hardcap.config import Config, Mode
 from hardcap.errors import SegmentError
 from hardcap.header import Shape
@@ -31,14 +31,14 @@ def config(name: str, segment_dir: Path) -> Config:
 @pytest.fixture
 def no_unnamed_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system on which O_TMPFILE does not work."""
-    real = locks.open_description
+    real = descriptors.open_description
 
     def open_description(path: str, flags: int, *, dir_fd: int | None = None) -> int:
         if flags & os.O_TMPFILE == os.O_TMPFILE:
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
         return real(path, flags, dir_fd=dir_fd)
 
-    monkeypatch.setattr(locks, "open_description", open_description)
+    monkeypatch.setattr(descriptors, "open_description", open_description)
 
 
 @pytest.fixture(params=["unnamed", "temporary"])
@@ -134,7 +134,7 @@ def test_no_descriptor_to_be_had_at_any_step(
     for number in range(20):
         before = sorted(os.listdir("/proc/self/fd"))
         with monkeypatch.context() as patched:
-            patched.setattr(locks, "open_description", failing(locks.open_description, number))
+            patched.setattr(descriptors, "open_description", failing(descriptors.open_description, number))
             try:
                 others.append(attach(config))
                 break

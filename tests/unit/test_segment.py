@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardcap import layout, locks
+from hardcap import descriptors, layout, locks
 from hardcap.config import Config
 from hardcap.errors import LayoutMismatch, SegmentError
 from hardcap.segment import Segment, closed
@@ -36,7 +36,7 @@ def segment(config: Config) -> Iterator[Segment]:
 
 def test_the_locks_are_not_on_the_mapped_description(segment: Segment) -> None:
     """A mapping keeps its description alive in a forked child, and with it a lock."""
-    locks.close(segment.lock)
+    descriptors.close(segment.lock)
     with Path(segment.path).open("rb") as file:
         assert not locks.is_taken(file.fileno(), layout.ATTENDANCE_BYTE)
     assert segment.limits() == LIMITS
@@ -47,7 +47,7 @@ def test_who_comes_second_joins(segment: Segment, config: Config) -> None:
     second.words.fetch_add(layout.global_word(0), 1)
     assert segment.words.load(layout.global_word(0)) == 1
     assert second.shape == segment.shape
-    assert locks.identity(second.lock) == locks.identity(segment.lock)
+    assert descriptors.identity(second.lock) == descriptors.identity(segment.lock)
     second.close()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import hardcap
-from hardcap import layout, locks
+from hardcap import descriptors, layout, locks
 from hardcap.config import Config
 from hardcap.errors import ConfigError, LayoutMismatch, SegmentError
 from tests.support.objects import HOSTILE, Make, state
@@ -48,10 +48,10 @@ def path(config: Config, segment_dir: Path) -> Path:
 @pytest.fixture
 def attended(path: Path) -> Iterator[int]:
     """The same, attended."""
-    descriptor = locks.open_description(os.fspath(path), os.O_RDWR)
+    descriptor = descriptors.open_description(os.fspath(path), os.O_RDWR)
     assert locks.take(descriptor, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK)
     yield descriptor
-    locks.close(descriptor)
+    descriptors.close(descriptor)
 
 
 def put(path: Path, word: int, *values: int) -> None:

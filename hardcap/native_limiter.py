@@ -12,7 +12,7 @@ from hardcap.config import Config
 from hardcap.connection import Attaching, Connection
 from hardcap.limiter import Limiter
 from hardcap.native import Current, limiter_type
-from hardcap.nativecore import NativeAdmission
+from hardcap.native_admission import NativeAdmission
 from hardcap.permit import Permit
 
 
