@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+import hardcap
 from hardcap.cli.main import main
 
-# Every test that says ``mode`` runs in both.
-from tests.process.conftest import mode as mode
-
 Hardcap = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(params=hardcap.Mode)
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture

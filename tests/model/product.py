@@ -31,7 +31,7 @@ LOADED = (
     "strict",
     "approximate",
     "snapshot",
-    "portable",
+    "portable_limiter",
 )
 
 

@@ -75,7 +75,7 @@ class Adjust(_Step):
         if not held:
             return knows
         permit = SimpleNamespace(_admission=stage.admission(knows), _swap=lambda seen, wanted: True)
-        refused = stage.product.portable.PortablePermit._replace(permit, held, self.wanted, True)
+        refused = stage.product.portable_limiter.PortablePermit._replace(permit, held, self.wanted, True)
         return knows if refused >= 0 else knows._replace(units=self._after(knows))
 
     def during(self, knows: Knows) -> Knows:

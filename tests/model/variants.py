@@ -172,8 +172,8 @@ VARIANTS = {
     "an adjustment that gives back first": _variant(
         "adjusted",
         "slot",
-        ("portable", "admission.check_held(down)", "admission.put_back(down)"),
-        ("portable", "if surplus := down if replaced else up:", "if surplus := () if replaced else up:"),
+        ("portable_limiter", "admission.check_held(down)", "admission.put_back(down)"),
+        ("portable_limiter", "if surplus := down if replaced else up:", "if surplus := () if replaced else up:"),
     ),
     "a scan of the slots of old": _variant(
         "approximate, a newcomer",

@@ -112,7 +112,7 @@ def test_a_descriptor_closed_behind_our_back_is_not_closed_again(path: str, tmp_
 
 HOLDER = f"""
 import os, signal
-from hardcap import locks
+from hardcap import descriptors, locks
 descriptor = descriptors.open_description(path, os.O_RDWR) if through_us else os.open(path, os.O_RDWR)
 def fork():
     child = os.fork()
