@@ -20,7 +20,7 @@ _PROCESSES: Final = ("--processes", "1,2")
 
 # By command, what makes it as small as it can be: it shows that the report is built, not what anything costs.
 SMALLEST: Final[dict[str, tuple[str, ...]]] = {
-    "overload": ("--seconds", "0.8"),
+    "overload": ("--seconds", "1.2"),
     "recovery": ("--seconds", "1.2"),
     "modes": (*_PROCESSES, "--rounds", "2", "--seconds", "0.01"),
     "peers": (*_PROCESSES, "--laps", "3", "--rounds", "2", "--seconds", "0.01"),

@@ -128,10 +128,11 @@ def _cell(context: Context, subject: Hardcap, way: str, sleep: str, plan: Plan, 
         theirs.close()
         try:
             latencies = [_release(limiter, ours, number) for number in range(plan.rounds)]
-            held = limiter.admit(timeout=PATIENCE)
-            ours.send("go")
-            cost = _hear(ours)
-            held.release()
+            with limiter.admit(timeout=PATIENCE):  # until the others are gone: they wait for nothing else
+                ours.send("go")
+                cost = _hear(ours)
+                process.kill()
+                process.join()
         finally:
             process.kill()
             process.join()

@@ -185,8 +185,13 @@ def lost_name(path: str, descriptor: int) -> str:
 
     Nobody can from where the directory is not to be seen: as another user, or with another root.
     """
-    if not os.fstat(descriptor).st_nlink:
-        return REMOVED
+    found = _leads_elsewhere(
+        path, descriptor
+    )  # looked at first: a file that is replaced loses its link before its name
+    return found if os.fstat(descriptor).st_nlink else REMOVED
+
+
+def _leads_elsewhere(path: str, descriptor: int) -> str:
     try:
         status = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:

@@ -250,6 +250,7 @@ def test_timeouts_that_meet_the_grant_lose_nothing(opened: Open) -> None:
 
     with ThreadPoolExecutor(16) as pool:
         admitted = sum(pool.map(work, range(300)))
+    eventually(lambda: not waiting_threads(), "what was granted too late is back")
     totals = limiter.snapshot().totals
     assert (totals.admitted, totals.released) >= (admitted, admitted)
     assert totals.admitted == totals.released

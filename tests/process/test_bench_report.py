@@ -21,6 +21,7 @@ from bench.results import Unusable
 from tests.process.test_bench_growth import check_growth
 from tests.process.test_bench_modes import check_modes
 from tests.process.test_bench_peers import check_peers
+from tests.servers.test_overload import check_overload
 from tests.support.commands import interrupted, run, started
 from tests.support.forms import FULL
 from tests.support.processes import DEADLINE
@@ -30,7 +31,8 @@ OUTSIDE = re.compile(r"(?:https?:)?//|@import|url\(", re.IGNORECASE)
 LINKING = base64.b64encode(b"<svg><image href='x.png'/></svg>").decode()
 FETCHED = ("src", "href", "srcset", "action", "data", "poster")
 NAMES = {picture.name for picture in PICTURES}
-CHECKS = {"modes": check_modes, "peers": check_peers, "growth": check_growth}  # beside those of this module
+# Beside those of this module.
+CHECKS = {"overload": check_overload, "modes": check_modes, "peers": check_peers, "growth": check_growth}
 STRICTLY = {"PYTHONWARNINGS": "error"}  # the commands, and all that they start
 
 
@@ -106,7 +108,7 @@ def wait_for_orphans() -> None:
 
 
 def check_printed(text: str) -> None:
-    assert max(len(line) for line in text.splitlines()) <= 100
+    assert max(len(line) for line in text.splitlines() if "commit" not in line) <= 100
     assert "…" not in text
 
 
@@ -180,7 +182,8 @@ def test_ended_by_a_signal_it_leaves_nothing(tmp_path: Path) -> None:
     with started("bench", "report", "--smallest", "--out", str(tmp_path)) as process:
         assert process.stderr
         told = [process.stderr.readline() for _ in range(2)]
-        assert told == ["1 of 6: python -m bench overload --quick --seconds 0.8\n", "overload: control\n"]
+        command = f"python -m bench overload --quick {' '.join(SMALLEST['overload'])}"
+        assert told == [f"1 of 6: {command}\n", "overload: control\n"]
         status, _ = interrupted(process)
     wait_for_orphans()
     assert status == 130

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import os
 import re
 import signal
@@ -17,13 +16,14 @@ import pytest
 
 from bench import overload_report
 from bench.clients import Crowd
+from bench.report_runs import SMALLEST
 from bench.results import Unusable
 from bench.server import HOST, Server, keep_port
 from tests.support.commands import called, run, started
 from tests.support.leaks import SCRATCH
 from tests.support.processes import DEADLINE, eventually
 
-SHORT = ("--seconds", "1.2")
+SHORT = SMALLEST["overload"]
 
 
 def assert_unusable(ended: subprocess.CompletedProcess[str], *told: str) -> None:
@@ -38,13 +38,8 @@ def assert_unusable(ended: subprocess.CompletedProcess[str], *told: str) -> None
 # --- the whole of it, on real servers --------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(300)
-def test_shows_the_fault_and_what_a_shared_cap_does(tmp_path: Path) -> None:
-    destination = tmp_path / "overload.json"
-    ended = run("bench", "overload", *SHORT, "--json", str(destination), flags=(), deadline=2 * DEADLINE)
-    assert ended.returncode == 0, ended.stderr
-    results = json.loads(destination.read_text())
-    assert os.listdir(tmp_path) == [destination.name]
+def check_overload(results: dict[str, Any], printed: str) -> None:
+    """It shows the fault, and what a shared cap does. Called where the report runs it."""
     assert_shape(results)
     assert results["control"]["peak_in_flight"] > 40
     peaks = {name: figures["peak_in_flight"] for name, figures in results["modes"].items()}
@@ -52,7 +47,7 @@ def test_shows_the_fault_and_what_a_shared_cap_does(tmp_path: Path) -> None:
     assert 10 <= peaks["approximate"] <= 13
     assert peaks["strict"] == 10
     assert_capacity_came_back(results["kill"])
-    assert_printed(ended.stdout, results)
+    assert_printed(printed, results)
 
 
 def assert_shape(results: dict[str, Any]) -> None:
