@@ -185,9 +185,7 @@ def lost_name(path: str, descriptor: int) -> str:
 
     Nobody can from where the directory is not to be seen: as another user, or with another root.
     """
-    found = _leads_elsewhere(
-        path, descriptor
-    )  # looked at first: a file that is replaced loses its link before its name
+    found = _leads_elsewhere(path, descriptor)  # first, since a replaced file loses its link before its name
     return found if os.fstat(descriptor).st_nlink else REMOVED
 
 
