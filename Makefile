@@ -21,6 +21,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PYTHONS ?= python3.11 python3.12 python3.13
 VENV ?= .venv
 ARGS ?=
+WORKERS ?= $(shell echo $$(( $$(nproc) * 3 / 2 )))
 SECONDS ?= 60
 SEED ?= $(shell date +%s)
 REPEATED ?= tests/contract tests/process
@@ -32,7 +33,8 @@ PIP_INSTALL = $(VENV)/bin/python -m pip install --disable-pip-version-check --no
 # The build of the native core is optional, so the tests are told whether to find it: it could hide its own failure.
 EXPECTED = $(shell $(VENV)/bin/python -m tests.support.builds)
 # Neighbours stay together as long as nobody is idle: what a module starts once is not started by each process.
-SPREAD = -n auto --dist worksteal
+# More of them than cores, since tests of servers mostly wait.
+SPREAD = -n $(WORKERS) --dist worksteal
 PYTEST = HARDCAP_EXPECT_BACKEND=$(EXPECTED) $(VENV)/bin/python -m pytest $(SPREAD)
 LONG_PYTEST = TEST_SECONDS=$(SECONDS) TEST_SEED=$(SEED) $(PYTEST) --timeout=$$(( $(SECONDS) * 2 + 300 ))
 
@@ -72,7 +74,7 @@ test-repeat: $(VENV)/dev.stamp
 	done
 
 sanitize: $(VENV)/dev.stamp
-	$(VENV)/bin/python -m tests.support.sanitized build/sanitized -n auto $(SANITIZED_TESTS) $(ARGS)
+	$(VENV)/bin/python -m tests.support.sanitized build/sanitized -n $(WORKERS) $(SANITIZED_TESTS) $(ARGS)
 
 sanitize-quick:
 	$(MAKE) sanitize SANITIZED_TESTS="$(SANITIZED_QUICK)"

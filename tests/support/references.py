@@ -16,7 +16,7 @@ import hardcap
 from hardcap import extension
 from tests.support.forms import FULL
 
-MANY: Final = 1_000_000 if FULL else 200_000
+MANY: Final = 1_000_000 if FULL else 100_000
 SOME: Final = 20_000
 FEW: Final = 2_000
 BYTES: Final = 24  # a call, from which on it is a leak: less than one block of malloc's
