@@ -94,7 +94,7 @@ STRICT = {
         (owner(0, *rounds(ONE), Leave()), newcomer("newcomer", *VISIT), reaper()), 1, slots=1, deaths=2
     ),
     "two newcomers": Scenario(
-        (owner(0, Reserve()), newcomer("first", *VISIT), newcomer("second", Claim(), Leave()), reaper()),
+        (owner(0, Reserve()), newcomer("first", Claim(), Leave()), newcomer("second", Claim(), Leave()), reaper()),
         1,
         slots=2,
         deaths=1,
