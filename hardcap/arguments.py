@@ -69,7 +69,9 @@ class ExemptPaths:
 
 def units(amount: Callable[[Any], Amount] | None, request: Any) -> Amount:
     """What a request asks for."""
-    wanted = 1 if amount is None else amount(request)
+    if amount is None:
+        return 1
+    wanted = amount(request)
     if not wanted or not isinstance(wanted, int | Mapping):
         raise ConfigError("amount", wanted, "a number of units, or units by resource, at least one")
     return wanted
