@@ -67,11 +67,11 @@ async def _respond(refusal: Refusal, scope: Scope, send: Send, prefix: str = "")
     await send({"type": prefix + "http.response.body", "body": body, "more_body": False})
 
 
-def _accept_and_content_type(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, str]:
+def _accept_and_content_type(headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
     accept = content_type = b""
     for name, value in headers:
         if name == b"accept":
             accept = accept + b"," + value if accept else value
         elif name == b"content-type":
             content_type = content_type + b"," + value if content_type else value
-    return accept.decode("latin-1"), content_type.decode("latin-1")
+    return accept, content_type

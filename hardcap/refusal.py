@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 
@@ -29,17 +30,14 @@ class Refusal:
 
         The list is the caller's own: middlewares further out add their headers in place.
         """
-        said = self._said(accept, content_type)
+        said = self._json if speaks_json(accept, content_type) else self._text
         return [*said.headers, ("retry-after", str(whole_seconds(self._retry_after)))], said.body
 
-    def raw_answer(self, accept: str, content_type: str) -> tuple[RawHeaders, bytes]:
+    def raw_answer(self, accept: bytes, content_type: bytes) -> tuple[RawHeaders, bytes]:
         """The same with headers as ASGI has them."""
-        said = self._said(accept, content_type)
+        said = self._json if _raw_speaks_json(accept, content_type) else self._text
         retry_after = self._fixed or (b"retry-after", b"%d" % whole_seconds(self._retry_after))
         return [*said.raw_headers, retry_after], said.body
-
-    def _said(self, accept: str, content_type: str) -> _Said:
-        return self._json if speaks_json(accept, content_type) else self._text
 
 
 class _Said:
@@ -55,6 +53,11 @@ def speaks_json(accept: str, content_type: str) -> bool:
     """All do but those that ask for text and neither accept nor send JSON: browsers."""
     accept = accept.lower()
     return "text/" not in accept or "json" in accept or "json" in content_type.lower()
+
+
+@functools.lru_cache(maxsize=64)  # of a crowd of clients nearly all say the same
+def _raw_speaks_json(accept: bytes, content_type: bytes) -> bool:
+    return speaks_json(accept.decode("latin-1"), content_type.decode("latin-1"))
 
 
 def whole_seconds(retry_after: RetryAfter) -> int:

@@ -28,7 +28,7 @@ from hardcap.permit import Permit
 Amount = int | Mapping[str, int]
 
 _RETRY_SECONDS: Final = 1.0
-_FLOOD_SECONDS: Final = 0.001  # a look at files and locks this often costs a few percent of a core at most
+_FLOOD_SECONDS: Final = 0.002  # a look at files and locks this often costs a few percent of a core at most
 
 log = logging.getLogger("hardcap")
 
@@ -69,7 +69,7 @@ class Source:
         """A permit for one unit, or the index of the resource that refused, counted. None: ask by ``admit`` instead.
 
         After a refusal the limiter looks for dead owners and for the end of its segment, which costs many times what
-        the refusal does. For a millisecond after such a look nobody looks again.
+        the refusal does. For 2 ms after such a look nobody looks again.
         """
         limiter = self._limiter
         if limiter is None or amount != 1 or type(amount) is not int or time.monotonic() >= self._flood_until:

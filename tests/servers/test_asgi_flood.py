@@ -1,4 +1,4 @@
-"""Refusal after refusal: what the ASGI middleware leaves out for a millisecond, and what it never does."""
+"""Refusal after refusal: what the ASGI middleware leaves out for 2 ms, and what it never does."""
 
 from __future__ import annotations
 
