@@ -82,7 +82,7 @@ def merged(before: Wanted, changes: Wanted) -> Wanted:
     """Amounts with some of them replaced; something must be left."""
     found = {**dict(before), **dict(changes)}
     if not any(found.values()):
-        raise ConfigError("what would be held", found, "at least one amount from 1, or release")
+        raise ConfigError("adjust", "called with nothing left to hold", "at least one amount from 1, or release")
     return tuple((index, units) for index, units in found.items() if units)
 
 

@@ -67,6 +67,12 @@ class ExemptPaths:
         return path in self._exact or path.startswith(self._below)
 
 
+def check_amount(amount: object) -> None:
+    """:class:`ConfigError` unless it can be asked for what a request takes."""
+    if amount is not None and not callable(amount):
+        raise ConfigError("amount", amount, "a callable on the request's scope or environ, or None")
+
+
 def units(amount: Callable[[Any], Amount] | None, request: Any) -> Amount:
     """What a request asks for."""
     if amount is None:
@@ -74,4 +80,7 @@ def units(amount: Callable[[Any], Amount] | None, request: Any) -> Amount:
     wanted = amount(request)
     if not wanted or not isinstance(wanted, int | Mapping):
         raise ConfigError("amount", wanted, "a number of units, or units by resource, at least one")
+    if isinstance(wanted, Mapping):
+        for name in wanted:  # no argument of admit's among them
+            settings.check_resource("resource name in amount", name)
     return wanted

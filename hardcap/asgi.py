@@ -78,6 +78,7 @@ class HardcapMiddleware:
         given |= {"timeout": timeout, "max_waiting": max_waiting}
         settings, self._source = arguments.settle(limiter, config, given)
         self._app = app
+        arguments.check_amount(amount)
         self._amount = amount
         self._exempt = arguments.ExemptPaths(settings.exempt)
         self._timeout, self._max_waiting = settings.timeout, settings.max_waiting

@@ -68,10 +68,11 @@ async def _respond(refusal: Refusal, scope: Scope, send: Send, prefix: str = "")
 
 
 def _accept_and_content_type(headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
-    accept = content_type = b""
+    accept: list[bytes] = []
+    content_type: list[bytes] = []
     for name, value in headers:
         if name == b"accept":
-            accept = accept + b"," + value if accept else value
+            accept.append(value)
         elif name == b"content-type":
-            content_type = content_type + b"," + value if content_type else value
-    return accept, content_type
+            content_type.append(value)
+    return b",".join(accept), b",".join(content_type)

@@ -10,7 +10,7 @@ from typing import Self
 from hardcap.admission import ADMITTED
 from hardcap.amounts import ONE, SINGLE, Wanted, check_headroom, difference
 from hardcap.connection import Attaching, Connection
-from hardcap.errors import SegmentClosed
+from hardcap.errors import ReleaseError, SegmentClosed
 from hardcap.limiter import Limiter
 from hardcap.permit import Permit
 
@@ -91,7 +91,8 @@ class PortablePermit(Permit):
     def _replace(self, seen: Wanted, wanted: Wanted, enforced: bool, /) -> int | None:
         admission, up, down = self._admission, difference(wanted, seen), difference(seen, wanted)
         try:
-            admission.check_held(down)
+            with admission.visit():
+                admission.check_held(down)
             refused = admission.take(up, enforced=enforced) if up else ADMITTED
             if refused != ADMITTED:
                 return refused
@@ -100,6 +101,10 @@ class PortablePermit(Permit):
                 admission.put_back(surplus)
         except SegmentClosed:
             return None
+        except ReleaseError:
+            if self._wanted is seen and not self.released:
+                raise
+            return None  # somebody was faster, and holds less by it
         return ADMITTED if replaced else None
 
     def _swap(self, seen: Wanted, wanted: Wanted) -> bool:

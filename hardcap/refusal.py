@@ -13,6 +13,8 @@ from hardcap.settings import RETRY_AFTER, RetryAfter, check_seconds
 Headers = list[tuple[str, str]]
 RawHeaders = list[tuple[bytes, bytes]]
 
+_USUAL = 256  # bytes of what a client says it accepts and sends; more is not kept for the next one
+
 
 class Refusal:
     """One reason to refuse, in the words of OpenAI's API for a client that speaks JSON, else as a line of text."""
@@ -35,7 +37,9 @@ class Refusal:
 
     def raw_answer(self, accept: bytes, content_type: bytes) -> tuple[RawHeaders, bytes]:
         """The same with headers as ASGI has them."""
-        said = self._json if _raw_speaks_json(accept, content_type) else self._text
+        usual = len(accept) + len(content_type) <= _USUAL
+        speaks = _usually_speaks_json if usual else _raw_speaks_json
+        said = self._json if speaks(accept, content_type) else self._text
         retry_after = self._fixed or (b"retry-after", b"%d" % whole_seconds(self._retry_after))
         return [*said.raw_headers, retry_after], said.body
 
@@ -55,9 +59,11 @@ def speaks_json(accept: str, content_type: str) -> bool:
     return "text/" not in accept or "json" in accept or "json" in content_type.lower()
 
 
-@functools.lru_cache(maxsize=64)  # of a crowd of clients nearly all say the same
 def _raw_speaks_json(accept: bytes, content_type: bytes) -> bool:
     return speaks_json(accept.decode("latin-1"), content_type.decode("latin-1"))
+
+
+_usually_speaks_json = functools.lru_cache(maxsize=64)(_raw_speaks_json)  # nearly all of a crowd say the same
 
 
 def whole_seconds(retry_after: RetryAfter) -> int:

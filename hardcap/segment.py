@@ -271,7 +271,7 @@ def _build(
 
 
 def _nothing_there(path: str) -> ConfigError:
-    remedy = f"limit=, limits= or HARDCAP_LIMIT to be given, since there is no segment '{path}' to attach to"
+    remedy = f"limit= or limits= (HARDCAP_LIMIT for Config.from_env), since there is no segment '{path}' to attach to"
     return ConfigError("limit", None, remedy)
 
 

@@ -74,6 +74,7 @@ class HardcapMiddleware:
         given = {"exempt": exempt, "status": status, "retry_after": retry_after, "timeout": timeout}
         settings, self._source = arguments.settle(limiter, config, given)
         self._app = app
+        arguments.check_amount(amount)
         self._amount = amount
         self._timeout = settings.timeout
         self._exempt = arguments.ExemptPaths([_native(path) for path in settings.exempt])

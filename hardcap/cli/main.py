@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import math
 import os
 import signal
@@ -20,10 +22,11 @@ from hardcap.settings import SETTINGS
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command."""
+    _replace_closed_streams()
     parser = _parser()
     _complete(parser)
-    args = parser.parse_args(argv)
     try:
+        args = parser.parse_args(argv)
         code: int = args.run(args)
         sys.stdout.flush()
         return code
@@ -33,10 +36,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # whoever read it has seen enough
             print(f"hardcap: {error}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter's last flush
+        with contextlib.suppress(io.UnsupportedOperation):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter's last flush
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def _replace_closed_streams() -> None:
+    """What was started without stdout or stderr does its work all the same."""
+    sys.stdout = sys.stdout or io.StringIO()
+    sys.stderr = sys.stderr or io.StringIO()
 
 
 def _complete(parser: argparse.ArgumentParser) -> None:
@@ -83,14 +93,15 @@ class _Version(argparse.Action):
     """Looked up when asked for, not at each command."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_rest: object) -> NoReturn:
-        print(parser.prog, metadata.version("hardcap-admission"))
+        print(parser.prog, metadata.version("hardcap-admission"), flush=True)
         parser.exit()
 
 
 def _add(commands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
-    where = "of the segments, by default /dev/shm/hardcap-<uid>"
-    command.add_argument("--dir", type=_directory, metavar="PATH", help=where)
+    where = "of the segments, by default $HARDCAP_DIR, or /dev/shm/hardcap-<uid>"
+    default = os.environ.get("HARDCAP_DIR")
+    command.add_argument("--dir", type=_directory, default=default, metavar="PATH", help=where)
     command.set_defaults(run=run)
     return command
 

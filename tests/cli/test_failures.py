@@ -22,6 +22,16 @@ def test_a_full_disk_under_its_output(name: str, segment_dir: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "hardcap: [Errno 28] No space left on device\n")
 
 
+@pytest.mark.parametrize("command", ["set-limit", "reap", "status", "verify", "metrics"])
+def test_without_stdout_it_does_its_work(name: str, segment_dir: Path, command: str) -> None:
+    arguments = [command, "--dir", os.fspath(segment_dir), name, *(["3"] if command == "set-limit" else [])]
+    with hardcap.open(name, limit=1, directory=segment_dir) as limiter:
+        shell = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-W", "error", "-m", "hardcap.cli", *arguments]
+        done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, timeout=DEADLINE, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert limiter.limit == (3 if command == "set-limit" else 1)
+
+
 @pytest.mark.parametrize("command", ["set-limit", "reap", "unlink", "status", "verify"])
 @pytest.mark.parametrize("spare", range(6))
 def test_without_descriptors_left(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -117,3 +118,35 @@ def test_a_refusal_is_logged_like_any_other(limiter: hardcap.Limiter, caplog: py
     with limiter.admit() as permit:
         assert not permit.adjust(4)
     assert f"limiter '{limiter.name}'" in caplog.text
+
+
+def test_a_release_in_the_middle_is_no_error(limiter: hardcap.Limiter) -> None:
+    """Whoever adjusts looks at what is held before it knows that nobody was faster."""
+    for _ in range(50):
+        permit = limiter.admit(3)
+        with ThreadPoolExecutor(2) as pool:
+            adjusted = [pool.submit(permit.adjust, 1 + number % 3) for number in range(8)]
+            released = pool.submit(permit.release)
+        assert {answer.result(DEADLINE) for answer in adjusted} <= {True, False}
+        assert released.result(DEADLINE)
+    assert_all_free(limiter, 3)
+
+
+def test_a_close_in_the_middle_is_false(opened: Open) -> None:
+    with opened(limit=9) as limiter:
+        for _ in range(20):
+            other = opened()
+            permit = other.admit(5)
+            with ThreadPoolExecutor(2) as pool:
+                adjusting = [pool.submit(adjust_until_false, permit, number) for number in range(2)]
+                other.close()
+                assert [one.result(DEADLINE) for one in adjusting] == [False, False]
+        assert_all_free(limiter, 9)
+
+
+def adjust_until_false(permit: hardcap.Permit, seed: int) -> bool:
+    amounts = itertools.cycle((1 + seed, 4, 2, 3))
+    with contextlib.suppress(hardcap.SegmentClosed):
+        while permit.adjust(next(amounts)):
+            pass
+    return not permit.released

@@ -129,7 +129,7 @@ def test_an_argument_of_another_call_is_told_where_it_belongs(
 
 
 def test_without_a_limit_the_remedy_is_named(name: str, segment_dir: Path) -> None:
-    with pytest.raises(hardcap.ConfigError, match=r"limit=, limits= or HARDCAP_LIMIT"):
+    with pytest.raises(hardcap.ConfigError, match=r"limit= or limits= \(HARDCAP_LIMIT for Config.from_env\)"):
         hardcap.open(name, directory=segment_dir)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from typing import Any
 
 import pytest
 
 import hardcap
 from hardcap.asgi import HardcapMiddleware
+from hardcap.wsgi import HardcapMiddleware as WsgiMiddleware
 from tests.support.asgi import DEFAULT_EXEMPT, Exchange, Message, answers, never
 
 
@@ -265,3 +267,32 @@ def test_what_the_amount_raises_goes_to_the_server(limiter: hardcap.Limiter) -> 
 def test_bad_arguments(limiter: hardcap.Limiter, bad: dict[str, Any]) -> None:
     with pytest.raises(hardcap.ConfigError, match=next(iter(bad))):
         HardcapMiddleware(never, limiter, **bad)
+
+
+@pytest.mark.parametrize("names", [{"timeout": 1}, {"headroom": 1}, {1: 2}])
+def test_an_amount_of_no_resource_is_named(limiter: hardcap.Limiter, names: Any) -> None:
+    with pytest.raises(hardcap.ConfigError, match="resource name in amount is "):
+        request(HardcapMiddleware(never, limiter, amount=lambda scope: names))
+    assert limiter.in_flight == 0
+
+
+@pytest.mark.parametrize("middleware", [HardcapMiddleware, WsgiMiddleware])
+def test_an_amount_that_cannot_be_called_fails_at_once(limiter: hardcap.Limiter, middleware: Any) -> None:
+    with pytest.raises(hardcap.ConfigError, match="amount is 3, allowed: a callable"):
+        middleware(never, limiter, amount=3)
+
+
+def test_b29_what_one_client_says_is_read_in_a_time_that_grows_with_it(limiter: hardcap.Limiter) -> None:
+    """A hundred times as many headers cost about a hundred times as much, and not ten thousand times."""
+
+    def cost(count: int) -> float:
+        began = time.process_time()
+        refused = request(app, headers=[(b"accept", b"text/html")] * count)
+        assert (refused.status, refused.headers[b"content-type"]) == (503, b"text/plain; charset=utf-8")
+        return time.process_time() - began
+
+    app = HardcapMiddleware(never, limiter)
+    assert limiter.reserve(limiter.limit)
+    few, many = min(cost(2_000) for _ in range(5)), min(cost(200_000) for _ in range(3))
+    assert many < 1_000 * few
+    limiter.release(limiter.limit)

@@ -104,4 +104,4 @@ def test_b33_four_generations_under_one_cap(env: Env, name: str, segment_dir: Pa
         with client_of(server) as client:
             assert server.stop() == 0
             assert {int(client.get("/").headers["x-worker"]) for _ in range(5)} == generations[3]
-        assert hardcap.inspect(name, segment_dir).resources[0].in_flight == 0
+        eventually(lambda: hardcap.inspect(name, segment_dir).resources[0].in_flight == 0, "all units are back")

@@ -25,18 +25,21 @@ class Setup:
 
     ``denies``: what the client of a refused WebSocket sees, 503 where the server offers the denial response.
     ``replaces``: whether it starts another worker in the place of a killed one, and does not end.
+    ``waits``: whether a worker that is told to go does so when its clients have left, and not before.
     """
 
     start: Start
     options: tuple[str, ...]
     denies: int
     replaces: bool = True
+    waits: bool = False
 
 
 SERVERS: Final = {
     "uvicorn, h11": Setup(uvicorn, ("--http", "h11", "--timeout-graceful-shutdown", "1"), 503),
     "uvicorn, httptools": Setup(uvicorn, ("--http", "httptools", "--timeout-graceful-shutdown", "1"), 503),
-    "hypercorn": Setup(hypercorn, ("--graceful-timeout", "1"), 503, replaces=False),
+    # Since CPython 3.12 what it awaits of asyncio's server is also that all connections are closed.
+    "hypercorn": Setup(hypercorn, ("--graceful-timeout", "1"), 503, replaces=False, waits=sys.version_info >= (3, 12)),
     "granian": Setup(
         granian, ("--workers-kill-timeout", "1", "--respawn-failed-workers", "--respawn-interval", "0.1"), 503
     ),
