@@ -8,6 +8,7 @@ cannot be told from the truth, so a cap may be wrong; but no call may do anythin
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -168,6 +169,7 @@ class Torment:
 
 def torment(directory: str, mode: str, seed: int, lives: int, *, lies: bool) -> None:
     """Use and damage one segment after another. Raises what no call should."""
+    logging.getLogger("hardcap").addHandler(logging.NullHandler())  # a lie may be that it is retired, which is logged
     rng = random.Random(seed)
     for _ in range(lives):
         with contextlib.closing(Torment(directory, mode, rng, lies=lies)) as subject:
