@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from hardcap.amounts import Wanted
 from hardcap.backend import choose
 from hardcap.config import Config
 from hardcap.connection import Connection
@@ -90,3 +91,41 @@ def test_forgotten_it_warns_of_itself(connection: Connection) -> None:
         == f"a permit for {{'requests': 2, 'tokens': 5}} of limiter '{connection.config.name}' was never released"
     )
     assert held(connection) == 0
+
+
+def meanwhile(connection: Connection, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Have another thread ``act`` once, right before an adjustment looks at what is held."""
+    admission = connection.live()
+    look = admission.check_held
+
+    def check_held(wanted: Wanted) -> None:
+        monkeypatch.undo()
+        act()
+        look(wanted)
+
+    monkeypatch.setattr(admission, "check_held", check_held)
+
+
+def test_adjusted_while_another_releases_it(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    permit = admit(connection)
+    meanwhile(connection, monkeypatch, permit.release)
+    assert permit.adjust(tokens=1) is False
+    assert held(connection) == 0
+
+
+def test_adjusted_while_another_adjusts_it(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    permit = admit(connection)
+    meanwhile(connection, monkeypatch, lambda: permit.adjust(tokens=2))
+    assert permit.adjust(tokens=1) is True
+    assert permit.amounts == {"requests": 2, "tokens": 1}
+    assert (held(connection), connection.live().held(1)) == (2, 1)
+    permit.release()
+
+
+def test_adjusted_once_a_bare_release_took_its_units(connection: Connection) -> None:
+    permit = admit(connection)
+    connection.live().release(WANTED)
+    with pytest.raises(ReleaseError):
+        permit.adjust(tokens=1)
+    with pytest.raises(ReleaseError):
+        permit.release()
