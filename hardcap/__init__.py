@@ -19,11 +19,13 @@ Layers, lowest first; a module imports only from those above it in this table:
     directory          the directory of segments, its lock, and what stands under a name
     header             the shape of a segment, as its header tells it
     publishing         how a new segment gets its name
-    segment            files: build, publish, attach, check, replace, unlink
+    segment            one mapped segment
+    removing           unlink, and retire under its users
+    attaching          join the segment of a name, or build it
     slots              what a slot says of its owner
     viewing            files to look at: not attended
     recovery           sweep, return and settle
-    attending          files to operate on: attended, without a slot
+    operating          files to operate on: attended, without a slot
     ownership          who owns a slot
     admission          what both modes share
     strict             reserve and release by compare-and-swap
@@ -59,7 +61,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from hardcap import segment as _segment
+from hardcap import removing as _removing
 from hardcap import snapshot as _snapshot
 from hardcap.backend import choose
 from hardcap.config import Config, Mode
@@ -199,4 +201,4 @@ def unlink(name: str, directory: str | os.PathLike[str] | None = None, force: bo
     """
     Config(name, directory=directory)
     path = Directory.of_operator(directory).file(name)
-    _segment.unlink(name, directory, choose(None, path).words, force=force)
+    _removing.unlink(name, directory, choose(None, path).words, force=force)

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hardcap import bell, descriptors, layout, overload, recovery, snapshot
-from hardcap import segment as segments
 from hardcap.admission import ADMITTED, Admission
 from hardcap.amounts import Wanted, wanted
+from hardcap.attaching import attach
 from hardcap.backend import Backend
 from hardcap.config import Config
 from hardcap.directory import Directory
 from hardcap.errors import CapExceeded, SegmentClosed, SegmentError
 from hardcap.ownership import claim
-from hardcap.segment import Segment
+from hardcap.segment import Segment, closed, ended
 from hardcap.slots import mark_free
 
 log = logging.getLogger("hardcap")
@@ -30,7 +30,7 @@ class _Attachment:
     """One slot of one segment, ours until it is cleared up."""
 
     def __init__(self, config: Config, backend: Backend) -> None:
-        self.segment = segments.attach(config, backend.words)
+        self.segment = attach(config, backend.words)
         try:
             self.slot = claim(self.segment)
             self.admission = backend.admission(self.segment, self.slot)
@@ -114,7 +114,7 @@ class Connection:
         descriptors.notice_fork()
         with self._opening:
             if self.closed:
-                raise segments.closed(self.path)
+                raise closed(self.path)
             return (self._attachment or self._attach()).admission
 
     def _attach(self) -> _Attachment:
@@ -133,7 +133,7 @@ class Connection:
             self._attachment = attachment
             weakref.finalize(self, attachment.drop).atexit = False
             if self.closed:
-                raise segments.closed(self.path)
+                raise closed(self.path)
         except BaseException:
             self.admission = self._attachment = None
             attachment.close()
@@ -209,7 +209,7 @@ class Connection:
         """Raise :class:`SegmentRetired` if nobody is to go on there."""
         found = self.notice_end(segment)
         if found:
-            raise segments.ended(self.path, found)
+            raise ended(self.path, found)
 
     def notice_end(self, segment: Segment) -> str:
         """How the segment has come to its end, by force or by the loss of its name; logged once. Nothing if in use."""
@@ -217,7 +217,7 @@ class Connection:
         if found and self._ended is not segment:
             self._ended = segment
             segment.retire_nameless()
-            log.warning("%s", segments.ended(self.path, found))
+            log.warning("%s", ended(self.path, found))
         return found
 
     def exceeded(self, wanted: Wanted, headroom: int, index: int) -> CapExceeded:

@@ -237,3 +237,8 @@ _KINDS = {
 
 def _kind(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "an object of unknown kind")
+
+
+def absent(path: str) -> SegmentError:
+    """The error for a name under which nothing stands."""
+    return SegmentError(path, "nothing", "a segment", "check the name and the directory")

@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator
 
 from hardcap import descriptors, layout
-from hardcap.directory import Directory, failure
+from hardcap.directory import Directory, absent, failure
 from hardcap.header import parse, read_ours
-from hardcap.segment import Segment, absent
+from hardcap.segment import Segment
 from hardcap.words import PlainWords
 
 

@@ -7,15 +7,15 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import hardcap
-from hardcap.attending import Attended, attending
 from hardcap.backend import choose
 from hardcap.directory import Directory
+from hardcap.operating import Attended, operating
 from hardcap.settings import SETTINGS
 
 
 def set_limit(args: argparse.Namespace) -> int:
     """For all processes, at once. What was before is said, so that it can be undone."""
-    with _attending(args) as segment:
+    with _operating(args) as segment:
         limits = _read(args.limit, segment.limits)
         before = segment.limits
         segment.set_limits(limits)
@@ -24,9 +24,9 @@ def set_limit(args: argparse.Namespace) -> int:
     return 0
 
 
-def _attending(args: argparse.Namespace) -> contextlib.AbstractContextManager[Attended]:
+def _operating(args: argparse.Namespace) -> contextlib.AbstractContextManager[Attended]:
     path = Directory.of_operator(args.dir).file(args.name)
-    return attending(args.name, args.dir, choose(None, path).words)
+    return operating(args.name, args.dir, choose(None, path).words)
 
 
 def _read(given: Sequence[str], resources: Iterable[str]) -> Mapping[str, int]:
@@ -37,7 +37,7 @@ def _read(given: Sequence[str], resources: Iterable[str]) -> Mapping[str, int]:
 
 def reap(args: argparse.Namespace) -> int:
     """Recover dead owners now."""
-    with _attending(args) as segment:
+    with _operating(args) as segment:
         owners = segment.reap()
     print(f"{args.name}: {owners} dead {'owner' if owners == 1 else 'owners'} recovered")
     return 0

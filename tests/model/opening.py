@@ -49,7 +49,7 @@ class Attach:
     def act(self, stage: Stage, _knows: Knows) -> Knows:
         config = Config(NAME, limit=self.limit, mode=self.mode, directory=PATH, max_processes=1)
         try:
-            stage.segment = stage.product.segment.attach(config, stage.words)
+            stage.segment = stage.product.attaching.attach(config, stage.words)
         except ModeMismatch:
             return Knows(None, True)
         return Knows(stage.segment.words.file)
@@ -97,7 +97,7 @@ class Unlink:
 
     def act(self, stage: Stage, _knows: Knows) -> Knows:
         try:
-            stage.product.segment.unlink(NAME, PATH, stage.words, force=self.force)
+            stage.product.removing.unlink(NAME, PATH, stage.words, force=self.force)
         except SegmentError as error:
             if error.found not in ("nothing", "processes attached to it"):
                 raise

@@ -24,6 +24,8 @@ LOADED = (
     "header",
     "publishing",
     "segment",
+    "removing",
+    "attaching",
     "slots",
     "recovery",
     "ownership",

@@ -188,7 +188,7 @@ VARIANTS = {
     "opening without the directory's lock": _variant(
         "opening, with two limits",
         "",
-        ("segment", "with directory.locked(create=True) as descriptor:", "with directory.opened() as descriptor:"),
+        ("attaching", "with directory.locked(create=True) as descriptor:", "with directory.opened() as descriptor:"),
     ),
     "published unattended": _variant(
         "opening, again and again",
@@ -208,18 +208,18 @@ VARIANTS = {
     "joined unattended": _variant(
         "opening, again and again",
         "O",
-        ("segment", "if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):", "if False:"),
+        ("attaching", "if not locks.take(lock, layout.ATTENDANCE_BYTE, fcntl.F_RDLCK):", "if False:"),
     ),
     "replaced under its users": _variant(
         "opening, again and again",
         "O",
-        ("segment", "if locks.take(lock, layout.ATTENDANCE_BYTE):", "if True:"),
+        ("attaching", "if locks.take(lock, layout.ATTENDANCE_BYTE):", "if True:"),
     ),
     "the shape compared before it is known who attends": _variant(
         "opening, in two modes",
         "O4",
         (
-            "segment",
+            "attaching",
             "    image = read_ours(path, file)\n    lock = descriptors.reopen(file)\n",
             "    image = read_ours(path, file)\n"
             "    _compare(path, config, parse(path, image, file).shape)\n"
@@ -230,7 +230,7 @@ VARIANTS = {
         "unlinking by force",
         "O2",
         (
-            "segment",
+            "removing",
             "                _let_go(path, file, map_words, force=force)\n"
             "                os.unlink(name, dir_fd=descriptor)\n",
             "                os.unlink(name, dir_fd=descriptor)\n"

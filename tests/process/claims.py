@@ -7,7 +7,8 @@ import time
 from contextlib import closing
 
 import hardcap
-from hardcap import layout, locks, ownership, segment, slots
+from hardcap import layout, locks, ownership, slots
+from hardcap.attaching import attach
 from hardcap.backend import choose
 
 Owner = tuple[int, float]
@@ -16,7 +17,7 @@ Owner = tuple[int, float]
 def claim_and_free(config: hardcap.Config, cycles: int) -> list[Owner]:
     """Own one slot after the other: pid and start of each stay, as its owner knows them."""
     owners = []
-    with closing(segment.attach(config, choose(config.backend, config.name).words)) as shared:
+    with closing(attach(config, choose(config.backend, config.name).words)) as shared:
         for number in range(cycles):
             slot = ownership.claim(shared)
             started_at = shared.words.load(layout.slot(slot) + layout.S_STARTED_AT)

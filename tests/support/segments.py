@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hardcap import segment
+from hardcap import attaching
 from hardcap.backend import choose
 from hardcap.config import Config
 from hardcap.segment import Segment
@@ -17,7 +17,7 @@ from hardcap.segment import Segment
 
 def attach(config: Config) -> Segment:
     """Attach to it, or build it, without a slot."""
-    return segment.attach(config, choose("atomics", config.name).words)
+    return attaching.attach(config, choose("atomics", config.name).words)
 
 
 def unmap(segment: Segment) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 
 from hardcap import descriptors, layout, locks, recovery
 from hardcap.amounts import limits_by_index
+from hardcap.attaching import join
 from hardcap.config import Config
-from hardcap.directory import Directory, failure
+from hardcap.directory import Directory, absent, failure
 from hardcap.errors import SegmentError
 from hardcap.header import parse, read_ours
-from hardcap.segment import Segment, absent, ended, join
+from hardcap.segment import Segment, ended
 from hardcap.words import MapWords
 
 
@@ -42,7 +43,7 @@ class Attended:
 
 
 @contextlib.contextmanager
-def attending(name: str, directory: str | os.PathLike[str] | None, map_words: MapWords) -> Iterator[Attended]:
+def operating(name: str, directory: str | os.PathLike[str] | None, map_words: MapWords) -> Iterator[Attended]:
     """The segment of that name. :class:`SegmentError` where there is none, or nobody else is attached to it."""
     config = Config(name, directory=directory)
     place = Directory.of_operator(directory)
