@@ -17,8 +17,9 @@ from tests.support.processes import DEADLINE, ROOT, eventually, kill_group, pyth
 
 _LISTENING = re.compile(r"(?:[Rr]unning on|Listening at:) (http://127\.0\.0\.1:\d+)")
 _ANY_PORT = {
-    # A worker that is slow to start, as on a busy machine, is not taken for a dead one.
-    "uvicorn": ["--host", "127.0.0.1", "--port", "0", "--no-access-log", "--timeout-worker-healthcheck", "60"],
+    # A worker that is slow to start, as on a busy machine, is not taken for a dead one. Well below our own deadline:
+    # a supervisor that has asked a worker which is killed before it answers waits for that long, and does nothing else.
+    "uvicorn": ["--host", "127.0.0.1", "--port", "0", "--no-access-log", "--timeout-worker-healthcheck", "20"],
     "gunicorn": ["--bind", "127.0.0.1:0", "--no-control-socket"],
     "hypercorn": ["--bind", "127.0.0.1:0"],
     "granian": ["--interface", "asgi", "--host", "127.0.0.1"],
