@@ -49,7 +49,7 @@ class Waiter:
         self.wanted = connection.wanted(amount, amounts)
         self.headroom = check_headroom(headroom)
         self.timeout = check_timeout(timeout)
-        self.tell: Callable[[], object] = _nobody  # called once, when there is an outcome
+        self.tell: Callable[[], object]  # set by who waits; called once, when there is an outcome
         self.permit: Permit | None = None
         self.error: BaseException | None = None
         self._resources = frozenset(index for index, _ in self.wanted)
@@ -261,10 +261,6 @@ def _tell(waiter: Waiter) -> None:
         waiter.tell()
     except RuntimeError:  # its event loop is closed
         waiter.abandon()
-
-
-def _nobody() -> None:
-    pass
 
 
 def queue_of(connection: Connection) -> Queue:

@@ -87,12 +87,14 @@ class Watch:
 
 
 def names(directory: str | None) -> list[str]:
-    """What may be a segment in ``directory``, sorted. Empty where there is no directory."""
-    place = Directory(directory)
-    if not os.path.isdir(place.path):
-        return []
-    with place.opened() as descriptor:
-        return sorted(entry for entry in os.listdir(descriptor) if _is_name(entry))
+    """What may be a segment in ``directory``, sorted. Empty where nothing is at all."""
+    try:
+        with Directory(directory).opened() as descriptor:
+            return sorted(entry for entry in os.listdir(descriptor) if _is_name(entry))
+    except hardcap.SegmentError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return []
+        raise
 
 
 def _is_name(entry: str) -> bool:

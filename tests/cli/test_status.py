@@ -88,6 +88,15 @@ def test_nothing_there(run: Hardcap, name: str) -> None:
     assert done.stderr.count("\n") == 1 and name in done.stderr
 
 
+def test_where_segments_cannot_be_is_named(run: Hardcap, segment_dir: Path) -> None:
+    """Not a directory without segments."""
+    (segment_dir / "file").touch()
+    for command in ("status", "top"):
+        done = run(command, "--dir", os.fspath(segment_dir / "file"))
+        assert (done.stdout, done.returncode) == ("", 1)
+        assert done.stderr.count("\n") == 1 and f"{segment_dir / 'file'}" in done.stderr and "a file" in done.stderr
+
+
 def test_what_cannot_be_read_is_named(run: Hardcap, attached: Spawn, name: str, segment_dir: Path) -> None:
     attached(limit=1)
     (segment_dir / "stranger").write_text("something else")
