@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 
 import hardcap
-from hardcap import locks, segment
+from hardcap import locks, removing
 from tests.support.backends import BACKENDS
 
 every_kind = pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_force_that_fails_changes_nothing_and_can_be_repeated(
     name: str, segment_dir: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with hardcap.open(name, limit=1, backend=backend, directory=segment_dir) as limiter:
-        monkeypatch.setattr(segment, "_map_to_retire", lambda *_: (_ for _ in ()).throw(OSError(24, "no descriptor")))
+        monkeypatch.setattr(removing, "_map_to_retire", lambda *_: (_ for _ in ()).throw(OSError(24, "no descriptor")))
         with pytest.raises(hardcap.SegmentError, match="EMFILE"):
             hardcap.unlink(name, segment_dir, force=True)
         monkeypatch.undo()
