@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from tests.crash.aftermath import WAYS, check_limit, check_recovery
-from tests.crash.points import Points
+from tests.crash.points import Way
 from tests.crash.stage import Stage, State
 from tests.crash.tracer import Tracee
 from tests.crash.victims import Rival
@@ -37,7 +36,7 @@ class Play:
 
     what: str
     start: Callable[[], Tracee]
-    points: Points
+    way: Way
     keeps: int = 0
     rival: Rival | None = None
 
@@ -59,17 +58,22 @@ class Campaign:
         return states
 
     def run(self, numbers: Iterable[int]) -> None:
-        """Kill at the points of these numbers, until one is behind the end."""
+        """After a survey: kill at the points of these numbers; step by step where one was missed."""
         for number in numbers:
-            tracee = self._play.start()
-            reached = self.walk_to(tracee, number)
-            self._bury(tracee, number)
-            if not reached:
-                return
+            any(self._kill(number, go_to) for go_to in (self.go_to, self._step_to))
 
-    def walk_to(self, tracee: Tracee, number: int) -> bool:
-        """Let it act up to the point of that number. Whether there is one."""
+    def go_to(self, tracee: Tracee, number: int) -> bool:
+        """Let it act up to the point of that number. Whether it came there."""
+        return (self._play.way.go_to if self._play.rival is None else self._step_to)(tracee, number)
+
+    def _step_to(self, tracee: Tracee, number: int) -> bool:
         return any(reached == number for reached, _ in enumerate(self._walk(tracee)))
+
+    def _kill(self, number: int, go_to: Callable[[Tracee, int], bool]) -> bool:
+        tracee = self._play.start()
+        reached = go_to(tracee, number)
+        self._bury(tracee, number)
+        return reached
 
     def count(self) -> None:
         """One more kill, with what it left."""
@@ -78,7 +82,7 @@ class Campaign:
 
     def _walk(self, tracee: Tracee) -> Iterator[None]:
         rival = self._play.rival
-        for _ in self._play.points(tracee):
+        for _ in self._play.way.walk(tracee):
             if rival is not None and self._stage.pending():
                 rival(self._stage)
                 rival = None
@@ -105,7 +109,7 @@ def firsts(states: Iterable[State]) -> dict[State, int]:
 def chosen(states: list[State], size: int | None, seed: int) -> Iterable[int]:
     """Numbers of points: all; or each at which the words look new, and ``size`` by chance."""
     if size is None:
-        return itertools.count()
+        return range(len(states))
     by_chance = random.Random(seed).sample(range(len(states)), min(size, len(states)))
     return sorted({*firsts(states).values(), *by_chance})
 

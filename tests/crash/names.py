@@ -13,8 +13,9 @@ from typing import Final
 import hardcap
 from tests.crash.actors import Actor, Units
 from tests.crash.campaign import Outcome, chosen, told
-from tests.crash.scenarios import POINTS
-from tests.crash.stage import PORTIONS, Settings, State
+from tests.crash.points import Way
+from tests.crash.scenarios import way
+from tests.crash.stage import PORTIONS, Settings, State, warm_up
 from tests.crash.tracer import Tracee
 
 
@@ -46,24 +47,27 @@ class Naming:
     backend: str = "native"
 
     def run(self, directory: str, name: str, size: int | None = None, seed: int = 1) -> Outcome:
+        warm_up(Settings(directory, name, self.mode, self.resources, self.backend))
         outcome = Outcome()
-        for number in chosen(self._survey(directory, f"{name}-survey"), size, seed):
-            reached = self._kill(directory, f"{name}-{number}", number)
-            outcome += Outcome(1)
-            if not reached:
-                break
+        points = way(self.points)
+        for number in chosen(self._survey(directory, f"{name}-survey", points), size, seed):
+            for go_to in (points.go_to, points.step_to):
+                reached = self._kill(directory, f"{name}-{number}", number, go_to)
+                outcome += Outcome(1)
+                if reached:
+                    break
         return outcome
 
-    def _survey(self, directory: str, name: str) -> list[State]:
+    def _survey(self, directory: str, name: str, points: Way) -> list[State]:
         with self._staged(directory, name) as (tracee, _, _):
-            return [_look(directory) for _ in POINTS[self.points](tracee)]
+            return [_look(directory) for _ in points.walk(tracee)]
 
-    def _kill(self, directory: str, name: str, number: int) -> bool:
+    def _kill(self, directory: str, name: str, number: int, go_to: Callable[[Tracee, int], bool]) -> bool:
         with (
             told(f"{self.operation} by {self.points}, {self.mode}: killed before point {number}"),
             self._staged(directory, name) as (tracee, users, settings),
         ):
-            reached = any(n == number for n, _ in enumerate(POINTS[self.points](tracee)))
+            reached = go_to(tracee, number)
             tracee.kill()
             _check(settings, users)
         return reached

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.crash.tracer import ACCESS, CONTINUE, ONE_INSTRUCTION, READY, SYSTEM_CALL, TO_SYSTEM_CALL, Tracee
@@ -11,6 +12,59 @@ from tests.support.columns import Column
 _BREAK: Final = b"\xcc"  # int3
 
 Points = Callable[[Tracee], Iterator[None]]
+
+
+@dataclass
+class Way:
+    """The points of one action, in their order. A ``direct`` way that was walked once, to its end, need not be stepped
+    along again: its points are told by their addresses, so the child runs freely up to a breakpoint."""
+
+    points: Points
+    direct: bool = False
+    _addresses: list[int] = field(default_factory=list)
+
+    def walk(self, tracee: Tracee) -> Iterator[None]:
+        """Stop at each point."""
+        addresses = []
+        for _ in self.points(tracee):
+            addresses.append(tracee.instruction)
+            yield
+        self._addresses = addresses
+
+    def step_to(self, tracee: Tracee, number: int) -> bool:
+        """To the point of that number, or to the end. Whether there is such a point."""
+        return any(reached == number for reached, _ in enumerate(self.walk(tracee)))
+
+    def go_to(self, tracee: Tracee, number: int) -> bool:
+        """The same. A child that does not go the way that was walked before may miss its point."""
+        if not self.direct:
+            return self.step_to(tracee, number)
+        if number >= len(self._addresses):
+            return _run(tracee)
+        address = self._addresses[number]
+        passes = self._addresses[:number].count(address)
+        return all(_run_to(tracee, address) for _ in range(passes + 1))
+
+
+def _run_to(tracee: Tracee, address: int) -> bool:
+    """On to the next time that it is about to execute what stands there. Whether that was before its end."""
+    if tracee.instruction == address:
+        tracee.resume(ONE_INSTRUCTION)
+    if tracee.instruction == address:  # one that repeats itself
+        return True
+    text = tracee.read(address, len(_BREAK))
+    tracee.write(address, _BREAK)
+    caught = _run(tracee)
+    tracee.write(address, text)
+    return caught
+
+
+def _run(tracee: Tracee) -> bool:
+    """On to the next breakpoint: it stands before what is there. Or to the end."""
+    if tracee.resume(CONTINUE) == READY:
+        return False
+    tracee.instruction -= len(_BREAK)
+    return True
 
 
 def instructions(tracee: Tracee, library: str) -> Iterator[None]:
@@ -23,11 +77,10 @@ def instructions(tracee: Tracee, library: str) -> Iterator[None]:
     text = tracee.read(code.start, len(code))
     while True:
         tracee.write(code.start, _BREAK * len(code))
-        signal = tracee.resume(CONTINUE)
+        caught = _run(tracee)
         tracee.write(code.start, text)
-        if signal == READY:
+        if not caught:
             return
-        tracee.instruction -= len(_BREAK)
         while tracee.instruction in code:
             yield
             tracee.resume(ONE_INSTRUCTION)

@@ -9,21 +9,22 @@ from typing import Any
 
 from hardcap import extension
 from tests.crash import points
-from tests.crash.points import Points
+from tests.crash.points import Way
 from tests.crash.tracer import Tracee
 
 core: Any = extension.native  # which there is, where anything is stepped through
 
 SIZE = 7
+TIMES = 3
 
 
-def stores() -> list[list[int]]:
-    """A word that is stored to by the native core, step by step."""
+def stores(direct: bool) -> list[list[int]]:
+    """A word that is stored to by the native core, several times in the same way, instruction by instruction."""
     memory = mmap.mmap(-1, mmap.PAGESIZE)
     words = core.Words(memory)
     return _observe(
-        lambda tracee: points.instructions(tracee, core.__file__),
-        lambda: words.store(0, SIZE),
+        Way(lambda tracee: points.instructions(tracee, core.__file__), direct),
+        lambda: [words.store(0, words.load(0) + 1) for _ in range(TIMES)],
         lambda: words.load(0),
         lambda: words.store(0, 0),
     )
@@ -34,7 +35,7 @@ def writes(path: str) -> list[list[int]]:
     with open(path, "r+b") as file:
         number = file.fileno()
         return _observe(
-            points.system_calls,
+            Way(points.system_calls),
             lambda: os.pwrite(number, bytes(SIZE), 0),
             lambda: os.fstat(number).st_size,
             lambda: os.truncate(number, 0),
@@ -42,14 +43,18 @@ def writes(path: str) -> list[list[int]]:
 
 
 def _observe(
-    steps: Points, action: Callable[[], object], look: Callable[[], int], undo: Callable[[], object]
+    way: Way, action: Callable[[], object], look: Callable[[], int], undo: Callable[[], object]
 ) -> list[list[int]]:
     """What is seen before each step; and what after a death there."""
     before, after = [], []
+    first = Tracee(lambda: action)
+    for _ in way.walk(first):
+        pass
+    first.kill()
     for number in range(1000):
         undo()
         tracee = Tracee(lambda: action)
-        reached = any(reached == number for reached, _ in enumerate(steps(tracee)))
+        reached = way.go_to(tracee, number)
         if reached:
             before.append(look())
         tracee.kill()

@@ -12,7 +12,7 @@ from hardcap import extension
 from hardcap.config import Mode
 from tests.crash import points
 from tests.crash.campaign import Campaign, Outcome, Play, chosen, firsts
-from tests.crash.points import Points
+from tests.crash.points import Points, Way
 from tests.crash.stage import PORTIONS, Settings, Stage, State, staged
 from tests.crash.tracer import Tracee
 from tests.crash.victims import HOT, OPERATIONS, SLOW, Action, Operation, attached, victim
@@ -25,6 +25,11 @@ POINTS: Final[dict[str, Points]] = {
     "access": points.accesses,
 }
 OWN: Final = {"native": "instruction", "atomics": "access"}  # how each backend comes to the words
+
+
+def way(kind: str) -> Way:
+    """A way on which nobody has been yet. Only an instruction is told by its address."""
+    return Way(POINTS[kind], direct=kind == "instruction")
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class OneDeath(Scenario):
             Play(
                 self._what(self.operation),
                 lambda: victim(stage.settings, operation),
-                POINTS[self.points],
+                way(self.points),
                 operation.keeps,
                 operation.rival,
             ),
@@ -103,14 +108,14 @@ class TwoDeaths(Scenario):
         def start() -> Tracee:
             recoverer = attached(stage.settings, Operation(RECOVERIES[self.recovery], before=0))
             owner = victim(stage.settings, operation)
-            first.walk_to(owner, number)
+            first.go_to(owner, number)
             owner.kill()
             first.count()
             stage.let_sweeps_in()
             return recoverer
 
         what = f"{self.recovery} after the death before point {number} of {self.operation}"
-        return Campaign(stage, Play(self._what(what), start, POINTS[self.points]))
+        return Campaign(stage, Play(self._what(what), start, way(self.points)))
 
 
 def _leaving(states: list[State]) -> list[int]:

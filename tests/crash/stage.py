@@ -7,14 +7,14 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import hardcap
 from hardcap import layout
 from hardcap.config import Mode
 from hardcap.layout import high, low
-from hardcap.words import require_atomics, words_of
+from hardcap.words import words_of
 from tests.crash.actors import Actor, Units
 
 PORTION: Final = {"requests": 1, "tokens": 2}  # what is reserved or released at once
@@ -53,13 +53,19 @@ class Settings:
         )
 
 
+def warm_up(settings: Settings) -> None:
+    """Load what opening loads once, before the forks."""
+    for backend in ("native", settings.backend):
+        replace(settings, name="warm-up").open(backend).close()
+    hardcap.unlink("warm-up", settings.directory)
+
+
 class Stage:
     """The bystanders live on from one death to the next, on one segment."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        if settings.backend == "atomics":
-            require_atomics(settings.name)  # imported once, before the forks
+        warm_up(settings)
         self.holder = Actor(settings.open)
         self.held = settings.portion
         assert self.holder.ask("hold", self.held)
