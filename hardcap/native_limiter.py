@@ -1,4 +1,4 @@
-"""The native limiter and permit, with the connection they need: the counterpart of portable.py."""
+"""The native limiter and permit, with the connection they need: the counterpart of portable_limiter.py."""
 
 from __future__ import annotations
 
