@@ -74,8 +74,9 @@ def seen(segment_dir: Path) -> Iterator[Witness]:
 
 
 @pytest.fixture
-def spawn() -> Iterator[Spawn]:
-    """Start children: ``spawn(flags=..., prefix=..., env=..., noisy=...)``, killed and reaped in the end.
+def spawn(segment_dir: Path) -> Iterator[Spawn]:
+    """Start children: ``spawn(flags=..., prefix=..., env=..., noisy=...)``, killed and reaped in the end, before the
+    directory that they work in is removed: they would say so.
 
     A child that wrote to stderr fails the test, unless started with ``noisy=True``.
     """
