@@ -57,8 +57,8 @@ class _Line:
             since = refused - self._told if refused >= self._told else refused  # less: the segment started afresh
             self._told = refused
             log.warning(
-                "limiter '%s' is full: %d of %d %s in flight; all processes refused %d calls since the last such line "
-                "and %d since the segment was built",
+                "limiter '%s' is full: %d of %d %s in flight; calls refused by all processes: "
+                "%d since the last such line, %d since the segment was built",
                 segment.name,
                 snapshot.in_flight(segment, index),
                 segment.words.load(layout.limit_word(index)),

@@ -42,7 +42,7 @@ def _let_go(path: str, file: int, map_words: MapWords, *, force: bool) -> None:
     if locks.take(file, layout.ATTENDANCE_BYTE):
         return
     if not force:
-        raise SegmentError(path, "processes attached to it", "nobody", "stop them first, or use force")
+        raise SegmentError(path, "processes attached to it", "nobody", "stop them first, or use --force (force=True)")
     retire(path, image, file, map_words)
 
 

@@ -50,8 +50,9 @@ def _started_afresh(before: Snapshot, now: Snapshot) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """All segments asked for, at one moment; of those that could not be read, why."""
+    """All segments of a directory that were asked for, at one moment; of those that could not be read, why."""
 
+    directory: str
     samples: Mapping[str, Sample]
     failures: Mapping[str, str]
 
@@ -60,7 +61,7 @@ class Watch:
     """The segments of a directory, or one of them, sampled in rounds, with a short history."""
 
     def __init__(self, directory: str | None, name: str | None) -> None:
-        self._directory = directory
+        self.directory = Directory(directory).path
         self._name = name
         self.history: dict[str, list[Sample]] = {}
 
@@ -68,7 +69,7 @@ class Watch:
         """Read every segment now. One asked for by name that is not there raises ``SegmentError``."""
         samples: dict[str, Sample] = {}
         failures: dict[str, str] = {}
-        for name in names(self._directory) if self._name is None else [self._name]:
+        for name in names(self.directory) if self._name is None else [self._name]:
             try:
                 samples[name] = self._sample(name)
             except hardcap.SegmentError as error:
@@ -76,10 +77,10 @@ class Watch:
                     raise
                 failures[name] = str(error)
         self._remember(samples)
-        return Round(samples, failures)
+        return Round(self.directory, samples, failures)
 
     def _sample(self, name: str) -> Sample:
-        snapshot, before = hardcap.inspect(name, self._directory), self.history.get(name, [None])[-1]
+        snapshot, before = hardcap.inspect(name, self.directory), self.history.get(name, [None])[-1]
         return Sample(snapshot, time.monotonic()).since(before)
 
     def _remember(self, samples: Mapping[str, Sample]) -> None:

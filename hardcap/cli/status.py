@@ -36,7 +36,7 @@ def show(found: Round, console: Console, *, one: bool) -> None:
     elif found.samples:
         console.print(tables.overview(found.samples.values()))
     elif not found.failures:
-        console.print("no segments")
+        console.print(tables.nothing(found.directory), soft_wrap=True)
     for failure in found.failures.values():
         print(f"hardcap: {failure}", file=sys.stderr)
 

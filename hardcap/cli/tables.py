@@ -27,6 +27,11 @@ def _table(left: Sequence[str], right: Sequence[str]) -> Table:
     return table
 
 
+def nothing(directory: str) -> Text:
+    """In the place of a table where there is nothing to show."""
+    return Text(f"no segments in '{directory}'")
+
+
 def overview(samples: Iterable[Sample]) -> RenderableType:
     """One line for each resource of each segment."""
     table = _table(("name", "resource"), ("limit", "in flight", "free", "refused/s", "alive", "dead", "oldest"))

@@ -58,7 +58,7 @@ class Top:
         histories = sorted(self._watch.history.values(), key=ORDERS[order], reverse=self._reverse)
         state = "paused" if self.paused else time.strftime("%H:%M:%S")
         line = Text(f"{state}   by {order}{' reversed' if self._reverse else ''}   {HELP}", style="dim")
-        shown = [tables.pictures(histories)] if histories else [Text("no segments")]
+        shown = [tables.pictures(histories)] if histories else [tables.nothing(self._watch.directory)]
         more = [tables.detail(history[-1]) for history in histories] if self._one else []
         return Group(line, *shown, *more, *(Text(failure, style="red") for failure in self.failures))
 

@@ -79,9 +79,9 @@ def test_rates_are_of_the_interval(run: Hardcap, attached: Spawn, name: str) -> 
     assert one["per_second"]["admitted"] == 0
 
 
-def test_nothing_there(run: Hardcap, name: str) -> None:
+def test_nothing_there(run: Hardcap, name: str, segment_dir: Path) -> None:
     done = run("status", "--interval", "0")
-    assert (done.stdout, done.returncode) == ("no segments\n", 0)
+    assert (done.stdout, done.returncode) == (f"no segments in '{segment_dir}'\n", 0)
     assert run("status", "--json", "--interval", "0").stdout == "[]\n"
     done = run("status", name)
     assert done.returncode == 1

@@ -27,7 +27,8 @@ def test_a_thousand_refusals_are_one_line(
         with pytest.raises(hardcap.CapExceeded):
             limiter.admit()
     (line,) = warnings(caplog)
-    assert line.startswith(f"limiter '{name}' is full: 2 of 2 requests in flight; all processes refused 1 calls since")
+    full = f"limiter '{name}' is full: 2 of 2 requests in flight"
+    assert line.startswith(f"{full}; calls refused by all processes: 1 since the last such line, ")
 
 
 def test_the_next_line_counts_what_came_since(
@@ -46,13 +47,13 @@ def test_the_next_line_counts_what_came_since(
         monkeypatch.setattr(overload, "INTERVAL", 0.0)
         overload._lines.clear()
         assert not any(limiter.reserve(tokens=2) for _ in range(3))
-    told = [line.partition(" in flight; all processes refused ") for line in warnings(caplog)]
+    told = [line.partition(" in flight; calls refused by all processes: ") for line in warnings(caplog)]
     assert [what.rpartition(": ")[2] for what, _, _ in told] == [
         "0 of 1 tokens",
         "0 of 9 requests",
         *["0 of 1 tokens"] * 3,
     ]
-    counts = [text.split(" calls since the last such line and ") for _, _, text in told]
+    counts = [text.split(" since the last such line, ") for _, _, text in told]
     assert [(since, total.split()[0]) for since, total in counts] == [
         ("1", "1"),
         ("6", "6"),
