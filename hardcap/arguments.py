@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -69,8 +70,8 @@ class ExemptPaths:
 
 def check_amount(amount: object) -> None:
     """:class:`ConfigError` unless it can be asked for what a request takes."""
-    if amount is not None and not callable(amount):
-        raise ConfigError("amount", amount, "a callable on the request's scope or environ, or None")
+    if inspect.iscoroutinefunction(amount) or not (amount is None or callable(amount)):
+        raise ConfigError("amount", amount, "a callable on the request's scope or environ, not async, or None")
 
 
 def units(amount: Callable[[Any], Amount] | None, request: Any) -> Amount:

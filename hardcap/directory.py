@@ -208,7 +208,10 @@ def describe(status: os.stat_result) -> str:
 def failure(path: str, error: OSError, expected: str, status: os.stat_result | None = None) -> SegmentError:
     """An operating system's refusal as a structured error that names the object, its owner and its mode."""
     found = f"{errno.errorcode.get(error.errno or 0, 'error')}: {os.strerror(error.errno or 0)}"
-    if status is None:
+    other = _other_object(path, error)
+    if other:
+        found += f" on '{other}'"
+    elif status is None:
         with contextlib.suppress(OSError):
             status = os.stat(path, follow_symlinks=False)
     if status is not None:
@@ -216,11 +219,22 @@ def failure(path: str, error: OSError, expected: str, status: os.stat_result | N
     return SegmentError(path, found, expected, _REMEDIES.get(error.errno or 0, ""))
 
 
+def _other_object(path: str, error: OSError) -> str:
+    """What the system refused to touch or did not find, if that is not ``path``: debris of ours, or /proc/self/fd."""
+    named = error.filename
+    if error.errno not in (errno.ENOENT, errno.EPERM, errno.EISDIR) or not isinstance(named, str):
+        return ""
+    other = os.path.join(os.path.dirname(path), named)
+    return "" if os.path.basename(other) in (os.path.basename(path), ".") else other
+
+
 _REMEDIES = {
     errno.ENOSPC: "free space there or name another directory",
     errno.EDQUOT: "free space there or name another directory",
     errno.EACCES: "run as its owner, or share it on purpose with directory= and permissions=",
     errno.ENOENT: "create it first",
+    errno.EISDIR: UNTOUCHED,
+    errno.EPERM: "let its owner remove it, or share segments in a directory without the sticky bit (mode 2770)",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
 

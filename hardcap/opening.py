@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from hardcap.backend import Backend, choose
@@ -21,9 +22,9 @@ def check(config: Config) -> Backend:
 
 
 def path_of(given: Limiter | Config) -> str:
-    """The file of the segment that a limiter is attached to, or that a configuration leads to."""
+    """The file of the segment that a limiter is attached to, or that a configuration leads to, by whatever path."""
     config = given if isinstance(given, Config) else given._connection.config
-    return Directory.of(config).file(config.name)
+    return os.path.join(os.path.realpath(Directory.of(config).path), config.name)
 
 
 def open_limiter(config: Config) -> Limiter:

@@ -278,8 +278,12 @@ def test_an_amount_of_no_resource_is_named(limiter: hardcap.Limiter, names: Any)
 
 @pytest.mark.parametrize("middleware", [HardcapMiddleware, WsgiMiddleware])
 def test_an_amount_that_cannot_be_called_fails_at_once(limiter: hardcap.Limiter, middleware: Any) -> None:
-    with pytest.raises(hardcap.ConfigError, match="amount is 3, allowed: a callable"):
-        middleware(never, limiter, amount=3)
+    async def later(request: Any) -> int:
+        return 1
+
+    for amount in (3, later):
+        with pytest.raises(hardcap.ConfigError, match=r"amount is .*, allowed: a callable .* not async"):
+            middleware(never, limiter, amount=amount)
 
 
 def test_b29_what_one_client_says_is_read_in_a_time_that_grows_with_it(limiter: hardcap.Limiter) -> None:

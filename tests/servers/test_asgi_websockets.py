@@ -115,9 +115,12 @@ def test_they_are_not_counted_unless_asked(limiter: hardcap.Limiter) -> None:
 # --- several middlewares around each other ---------------------------------------------------------------------------
 
 
-def test_nested_middlewares_of_one_segment_count_once(name: str, segment_dir: Path, limiter: hardcap.Limiter) -> None:
-    """Whatever each was given: the limiter, another of that name, or how to open one."""
+def test_nested_middlewares_of_one_segment_count_once(
+    name: str, segment_dir: Path, tmp_path: Path, limiter: hardcap.Limiter
+) -> None:
+    """Whatever each was given: the limiter, another of that name, or how to open one, by whatever path."""
     seen: list[int] = []
+    (tmp_path / "link").symlink_to(segment_dir)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         seen.append(limiter.in_flight)
@@ -125,7 +128,7 @@ def test_nested_middlewares_of_one_segment_count_once(name: str, segment_dir: Pa
         seen.append(limiter.in_flight)
 
     with hardcap.open(name, directory=segment_dir) as other:
-        config = hardcap.Config(name, directory=segment_dir)
+        config = hardcap.Config(name, directory=tmp_path / "link")
         inner = HardcapMiddleware(HardcapMiddleware(app, limiter), config=config, release_on="app")
         counted = HardcapMiddleware(inner, other)
         for _ in range(2):

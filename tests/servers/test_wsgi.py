@@ -262,14 +262,18 @@ def test_b22_a_client_that_has_gone(limiter: hardcap.Limiter, error: type[OSErro
 # --- several middlewares ---------------------------------------------------------------------------------------------
 
 
-def test_nested_middlewares_of_one_name_count_once(limiter: hardcap.Limiter, name: str, segment_dir: Path) -> None:
+def test_nested_middlewares_of_one_name_count_once(
+    limiter: hardcap.Limiter, name: str, segment_dir: Path, tmp_path: Path
+) -> None:
+    """By whatever path."""
     seen: list[int] = []
+    (tmp_path / "link").symlink_to(segment_dir)
 
     def app(environ: Environ, start_response: Any) -> Iterable[bytes]:
         seen.append(limiter.in_flight)
         return answers(b"x")(environ, start_response)
 
-    config = hardcap.Config(name, directory=segment_dir)
+    config = hardcap.Config(name, directory=tmp_path / "link")
     assert serve(HardcapMiddleware(HardcapMiddleware(app, config=config), limiter)).status == 200
     assert serve(HardcapMiddleware(HardcapMiddleware(app, limiter), config=config)).status == 200
     assert seen == [1, 1]

@@ -252,6 +252,12 @@ def test_a_failure_names_the_object_its_owner_and_its_mode(tmp_path: Path) -> No
     assert "permissions=" in error.remedy
 
 
+def test_a_failure_of_something_else_names_that(tmp_path: Path) -> None:
+    """Without /proc no file can be opened again."""
+    error = failure(os.fspath(tmp_path), FileNotFoundError(2, "whatever", "/proc/self/fd/7"), "a segment")
+    assert error.found == "ENOENT: No such file or directory on '/proc/self/fd/7'"
+
+
 def test_a_failure_of_what_is_not_there(tmp_path: Path) -> None:
     error = failure(os.fspath(tmp_path / "absent"), OSError(5, "whatever"), "a segment")
     assert (error.found, error.remedy) == ("EIO: Input/output error", "")

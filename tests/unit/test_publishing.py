@@ -15,6 +15,7 @@ import pytest
 import hardcap
 from hardcap import descriptors, layout, locks, publishing
 from hardcap.config import Config, Mode
+from hardcap.directory import UNTOUCHED
 from hardcap.errors import SegmentError
 from hardcap.header import Shape
 from tests.support.descriptions import second_description
@@ -184,6 +185,15 @@ class TestDebris:
         os.link(segment_dir / config.name, temporary)
         hardcap.unlink(config.name, segment_dir)
         assert os.listdir(segment_dir) == []
+
+    def test_what_cannot_be_removed_is_named(self, config: Config, temporary: Path) -> None:
+        temporary.mkdir()
+        with pytest.raises(SegmentError, match=f"found EISDIR: Is a directory on '{temporary}'") as caught:
+            attach(config)
+        assert caught.value.remedy == UNTOUCHED
+        with pytest.raises(SegmentError, match=os.fspath(temporary)):
+            hardcap.unlink(config.name, temporary.parent)
+        temporary.rmdir()
 
     def test_is_nobodys_elses(self, config: Config, segment_dir: Path, temporary: Path) -> None:
         other = segment_dir / ".hardcap-building-other"
