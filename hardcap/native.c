@@ -9,7 +9,6 @@
 #ifndef Py_LIMITED_API
 #define Py_LIMITED_API 0x030B0000
 #endif
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
 
@@ -307,11 +306,13 @@ static bool settle_once(const Settling *s)
 static PyObject *words_settle(PyObject *object, PyObject *args)
 {
     Words *self = (Words *)object;
-    Py_ssize_t global, high_water, first, flags, tries;
+    Py_ssize_t global, high_water, first, tries;
+    PyObject *kept;
     Settling s;
-    if (!PyArg_ParseTuple(args, "nnnny#n:settle", &global, &high_water, &first, &s.step, &s.kept, &flags, &tries))
+    /* No "#" in a format: what it means depends on the headers, and a library built with those of 3.13 fails on 3.11. */
+    if (!PyArg_ParseTuple(args, "nnnnO!n:settle", &global, &high_water, &first, &s.step, &PyBytes_Type, &kept, &tries))
         return NULL;
-    s.slots = flags;
+    s.kept = PyBytes_AsString(kept), s.slots = PyBytes_Size(kept);
     if (!has_word(self, global) || !has_word(self, high_water) || !has_column(self, first, s.slots, s.step))
         return NULL;
     s.global = self->base + global, s.high_water = self->base + high_water, s.first = self->base + first;

@@ -8,12 +8,24 @@ from pathlib import Path
 
 import pytest
 
+import hardcap
+from tests.conftest import Spawn
 from tests.support import builds
 from tests.support.interpreters import VERSIONS, ask, interpreter
+from tests.support.native import needs_native
+from tests.support.references import OPERATIONS
 
 COMPILER = pytest.mark.skipif(not builds.works(), reason=f"no C compiler that works: {builds.compiler()}")
 PARSED = (*builds.STRICT, "-fsyntax-only")
 TAG = re.compile(r"\[([A-Z]\d+)\]")
+EACH_ONCE = """
+import os, warnings
+from tests.support.references import OPERATIONS, Subject
+warnings.simplefilter("ignore")  # of permits that are forgotten
+os.mkdir(directory)
+subject = Subject(directory, mode)
+len([operation(subject) for operation, _ in OPERATIONS.values()])
+"""
 MIRRORED = ("strict", "approximate", "recovery")  # of the last, settle alone
 
 
@@ -23,13 +35,29 @@ def test_it_compiles_without_a_warning(tmp_path: Path) -> None:
     builds.build(builds.SOURCE, tmp_path / "native.abi3.so", builds.STRICT)
 
 
+@pytest.fixture(params=VERSIONS)
+def include(request: pytest.FixtureRequest) -> str:
+    """Where the headers of each Python are."""
+    found = ask(interpreter(request.param), "import sysconfig; print(sysconfig.get_path('include'))")
+    if not os.path.exists(f"{found}/Python.h"):
+        pytest.skip(f"python{request.param} has no headers at {found}")
+    return found
+
+
 @COMPILER
-@pytest.mark.parametrize("version", VERSIONS)
-def test_no_header_makes_it_warn(tmp_path: Path, version: str) -> None:
-    include = ask(interpreter(version), "import sysconfig; print(sysconfig.get_path('include'))")
-    if not os.path.exists(f"{include}/Python.h"):
-        pytest.skip(f"python{version} has no headers at {include}")
+def test_no_header_makes_it_warn(tmp_path: Path, include: str) -> None:
     builds.build(builds.SOURCE, tmp_path / "native.abi3.so", PARSED, include)
+
+
+@COMPILER
+@needs_native
+def test_built_with_any_headers_it_works_on_this_python(
+    spawn: Spawn, tmp_path: Path, segment_dir: Path, include: str
+) -> None:
+    """A wheel is built by one Python, for all: what a header makes of a call must hold on the others."""
+    child = spawn(env=builds.importing(builds.copy_package(tmp_path, include=include)))
+    for mode in map(str, hardcap.Mode):
+        assert child.run(EACH_ONCE, directory=os.fspath(segment_dir / mode), mode=mode) == len(OPERATIONS)
 
 
 @COMPILER

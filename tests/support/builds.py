@@ -59,16 +59,18 @@ def build(source: Path, library: Path, flags: Sequence[str] = (), include: str =
     assert done.returncode == 0, done.stderr
 
 
-def copy_package(into: Path, flags: Sequence[str] = (), *plants: tuple[str, str], file: str = SOURCE.name) -> Path:
+def copy_package(
+    into: Path, flags: Sequence[str] = (), *plants: tuple[str, str], file: str = SOURCE.name, include: str = ""
+) -> Path:
     """The package in another directory, with these passages of a file replaced; the native core, if that is the file,
-    is built with these flags."""
+    is built with these flags, and the headers of ``include`` or of this Python."""
     package = into / "hardcap"
     shutil.copytree(SOURCE.parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     source = package / file
     for plant in plants:
         source.write_text(replace_once(source.read_text(), *plant))
     if file == SOURCE.name:
-        build(source, package / "native.abi3.so", flags)
+        build(source, package / "native.abi3.so", flags, include)
     return into
 
 
