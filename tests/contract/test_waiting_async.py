@@ -177,7 +177,8 @@ def test_the_loop_goes_on(opened: Open) -> None:
             (await task).release()
 
     async def crowd() -> float:
-        held = limiter.admit()
+        # The unit that somebody was granted who had left may be on its way back from the lap before.
+        held = await limiter.admit_async(timeout=DEADLINE)
         tasks = [await joins(limiter, timeout=None) for _ in range(100)]
         assert waiting_threads() == ["hardcap-waiting"]
         gap = await longest_gap(hand_on(held, tasks[:50]))
