@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from tests.crash.aftermath import WAYS, check_limit, check_recovery
-from tests.crash.points import Way
+from tests.crash.points import GoTo, Way
 from tests.crash.stage import Stage, State
 from tests.crash.tracer import Tracee
 from tests.crash.victims import Rival
@@ -47,12 +47,13 @@ class Campaign:
     def __init__(self, stage: Stage, play: Play) -> None:
         self._stage = stage
         self._play = play
+        self._way = play.way if play.rival is None else Way(self._beside_rival)  # the rival acts in the middle of it
         self.outcome = Outcome()
 
     def survey(self) -> list[State]:
         """How the words look before each point, and at the end, where it is killed."""
         tracee = self._play.start()
-        states = [self._stage.state() for _ in self._walk(tracee)]
+        states = [self._stage.state() for _ in self._way.walk(tracee)]
         states.append(self._stage.state())
         self._bury(tracee, len(states) - 1)
         return states
@@ -60,16 +61,13 @@ class Campaign:
     def run(self, numbers: Iterable[int]) -> None:
         """After a survey: kill at the points of these numbers; step by step where one was missed."""
         for number in numbers:
-            any(self._kill(number, go_to) for go_to in (self.go_to, self._step_to))
+            any(self._kill(number, go_to) for go_to in self._way.attempts)
 
     def go_to(self, tracee: Tracee, number: int) -> bool:
         """Let it act up to the point of that number. Whether it came there."""
-        return (self._play.way.go_to if self._play.rival is None else self._step_to)(tracee, number)
+        return self._way.go_to(tracee, number)
 
-    def _step_to(self, tracee: Tracee, number: int) -> bool:
-        return any(reached == number for reached, _ in enumerate(self._walk(tracee)))
-
-    def _kill(self, number: int, go_to: Callable[[Tracee, int], bool]) -> bool:
+    def _kill(self, number: int, go_to: GoTo) -> bool:
         tracee = self._play.start()
         reached = go_to(tracee, number)
         self._bury(tracee, number)
@@ -80,9 +78,9 @@ class Campaign:
         pending, left = self._stage.pending(), self._stage.left()
         self.outcome += Outcome(1, pending, left and not pending)
 
-    def _walk(self, tracee: Tracee) -> Iterator[None]:
+    def _beside_rival(self, tracee: Tracee) -> Iterator[None]:
         rival = self._play.rival
-        for _ in self._play.way.walk(tracee):
+        for _ in self._play.way.points(tracee):
             if rival is not None and self._stage.pending():
                 rival(self._stage)
                 rival = None

@@ -13,7 +13,7 @@ from typing import Final
 import hardcap
 from tests.crash.actors import Actor, Units
 from tests.crash.campaign import Outcome, chosen, told
-from tests.crash.points import Way
+from tests.crash.points import GoTo, Way
 from tests.crash.scenarios import way
 from tests.crash.stage import PORTIONS, Settings, State, warm_up
 from tests.crash.tracer import Tracee
@@ -51,18 +51,14 @@ class Naming:
         outcome = Outcome()
         points = way(self.points)
         for number in chosen(self._survey(directory, f"{name}-survey", points), size, seed):
-            for go_to in (points.go_to, points.step_to):
-                reached = self._kill(directory, f"{name}-{number}", number, go_to)
-                outcome += Outcome(1)
-                if reached:
-                    break
+            any(self._kill(directory, f"{name}-{number}", number, go_to, outcome) for go_to in points.attempts)
         return outcome
 
     def _survey(self, directory: str, name: str, points: Way) -> list[State]:
         with self._staged(directory, name) as (tracee, _, _):
             return [_look(directory) for _ in points.walk(tracee)]
 
-    def _kill(self, directory: str, name: str, number: int, go_to: Callable[[Tracee, int], bool]) -> bool:
+    def _kill(self, directory: str, name: str, number: int, go_to: GoTo, outcome: Outcome) -> bool:
         with (
             told(f"{self.operation} by {self.points}, {self.mode}: killed before point {number}"),
             self._staged(directory, name) as (tracee, users, settings),
@@ -70,6 +66,7 @@ class Naming:
             reached = go_to(tracee, number)
             tracee.kill()
             _check(settings, users)
+        outcome += Outcome(1)
         return reached
 
     @contextmanager

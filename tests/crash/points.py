@@ -12,6 +12,7 @@ from tests.support.columns import Column
 _BREAK: Final = b"\xcc"  # int3
 
 Points = Callable[[Tracee], Iterator[None]]
+GoTo = Callable[[Tracee, int], bool]
 
 
 @dataclass
@@ -44,6 +45,11 @@ class Way:
         address = self._addresses[number]
         passes = self._addresses[:number].count(address)
         return all(_run_to(tracee, address) for _ in range(passes + 1))
+
+    @property
+    def attempts(self) -> tuple[GoTo, ...]:
+        """How to come to a point, each by a child of its own: the next one if that missed it."""
+        return (self.go_to, self.step_to) if self.direct else (self.step_to,)
 
 
 def _run_to(tracee: Tracee, address: int) -> bool:

@@ -108,7 +108,7 @@ class TwoDeaths(Scenario):
         def start() -> Tracee:
             recoverer = attached(stage.settings, Operation(RECOVERIES[self.recovery], before=0))
             owner = victim(stage.settings, operation)
-            first.go_to(owner, number)
+            assert first.go_to(owner, number), "the first to die took another turn than the one surveyed"
             owner.kill()
             first.count()
             stage.let_sweeps_in()
